@@ -1,0 +1,101 @@
+"""precog: kernel machines by preconditioned conjugate gradients.
+
+The public names by layer. Each is imported when it is first used, so that `import precog` costs next to nothing and a
+kernel can be written down without waking a compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from precog.version import __version__
+
+if TYPE_CHECKING:
+    from precog import datasets, estimators, kernels, operators, solvers
+    from precog.estimators import KernelRidge
+    from precog.kernels import (
+        RBF,
+        Constant,
+        DotProduct,
+        HistogramIntersection,
+        Kernel,
+        Linear,
+        Matern12,
+        Matern32,
+        Matern52,
+        Objects,
+        Pairwise,
+        Periodic,
+        Polynomial,
+        Precomputed,
+        RationalQuadratic,
+        Stationary,
+        White,
+        from_sklearn,
+        parameter,
+    )
+    from precog.operators import Dense, Gram, LowRank, Operator
+    from precog.solvers import PCG, Solution, Status
+
+_NAMES = {
+    "precog.kernels": (
+        "RBF Matern12 Matern32 Matern52 RationalQuadratic Periodic Linear Polynomial HistogramIntersection Constant White "
+        "Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
+    ),
+    "precog.operators": "Gram Dense LowRank Operator",
+    "precog.solvers": "PCG Solution Status",
+    "precog.estimators": "KernelRidge",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_LAYERS = ("datasets", "estimators", "kernels", "operators", "solvers")
+
+__all__ = [
+    "RBF",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "RationalQuadratic",
+    "Periodic",
+    "Linear",
+    "Polynomial",
+    "HistogramIntersection",
+    "Constant",
+    "White",
+    "Precomputed",
+    "Pairwise",
+    "Kernel",
+    "Stationary",
+    "DotProduct",
+    "Objects",
+    "parameter",
+    "from_sklearn",
+    "Gram",
+    "Dense",
+    "LowRank",
+    "Operator",
+    "PCG",
+    "Solution",
+    "Status",
+    "KernelRidge",
+    "datasets",
+    "estimators",
+    "kernels",
+    "operators",
+    "solvers",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _LAYERS:
+        return importlib.import_module(f"precog.{name}")
+    raise AttributeError(f"module 'precog' has no attribute {name!r}; its public names are in precog.__all__")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,87 @@
+"""The command line: `precog demo` and `precog info`."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from precog.version import __version__
+
+if TYPE_CHECKING:
+    import typer
+
+# The widest instructions that a processor has, by the feature that LLVM reports, widest first.
+VECTOR_BITS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse2": 128, "neon": 128}
+
+
+def main() -> None:
+    """Run the command line, or say what to install."""
+    try:
+        import typer  # noqa: F401
+    except ImportError:
+        print("the command line needs typer; install precog[cli]", file=sys.stderr)
+        raise SystemExit(1) from None
+    application()()
+
+
+# Typer reads annotations, which must not be strings here because `typer` is imported inside the function.
+def application() -> "typer.Typer":
+    """Return the commands; each imports what it needs, so that `--help` does not wait for a compiler to load."""
+    import typer
+
+    app = typer.Typer(name="precog", no_args_is_help=True, add_completion=False)
+
+    @app.callback(invoke_without_command=True)
+    def options(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    ) -> None:
+        """Kernel machines by preconditioned conjugate gradients, without storing a kernel matrix."""
+        if version:
+            print(__version__)
+            raise typer.Exit
+
+    @app.command()
+    def demo(plot: Annotated[Path | None, typer.Option(help="Save a figure here, such as demo.png.")] = None) -> None:
+        """Fit the bundled Concrete data, compare with scikit-learn, and time a product at a larger size."""
+        from precog.experiments.demo import run
+
+        try:
+            run(plot)
+        except ImportError as error:
+            print(error, file=sys.stderr)
+            raise typer.Exit(1) from None
+
+    @app.command()
+    def info() -> None:
+        """Print versions, the processor, the threads in use and the folder of compiled loops."""
+        for label, value in facts().items():
+            print(f"{label:<16}{value}")
+
+    return app
+
+
+def facts() -> dict[str, str]:
+    """Return what a report of a problem should say about the machine and the installation."""
+    from llvmlite import binding
+
+    from precog.codegen.build import cache_folder
+
+    features = binding.get_host_cpu_features()
+    width = next((bits for feature, bits in VECTOR_BITS.items() if features.get(feature)), None)
+    return {
+        "precog": __version__,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")},
+        "processor": f"{binding.get_host_cpu_name()}, {f'{width}-bit vectors' if width else 'vector width unknown'}",
+        "threads": str(_threads()),
+        "compiled loops": str(cache_folder()),
+    }
+
+
+def _threads() -> int:
+    """Count the processors that this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,239 @@
+"""The compiled loops at work: one matrix K(X, Z), never stored, multiplied, differentiated, or given out in blocks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from precog.codegen import build
+from precog.codegen.build import Compiled
+from precog.codegen.loops import Shape
+from precog.codegen.plan import Plan, trace
+from precog.kernels import Additive, Kernel
+from precog.kernels.statistics import Array
+from precog.operators import pack, schedule
+from precog.operators.schedule import Progress
+
+# More vectors than this are taken in turns: their accumulators would not stay in registers.
+VECTORS = 8
+NO_SKIPS = np.zeros((0, 0), np.uint8)
+
+
+class Fused:
+    """K(X, Z) for checked inputs, with the formula of `White` leaves taken as zero; symmetric if Z is None."""
+
+    def __init__(self, kernel: Kernel, X: Array, Z: Array | None, dtype: str, threads: int) -> None:
+        self.kernel, self.X, self.Z, self.dtype, self.threads = kernel, X, Z, dtype, threads
+        self._packed: dict[Any, Array] = {}
+
+    @cached_property
+    def plan(self) -> Plan:
+        return trace(self.kernel, self.X.shape[1])
+
+    @cached_property
+    def sides(self) -> tuple[pack.Features, pack.Features]:
+        double = [None if A is None else A.astype(np.float64, copy=False) for A in (self.X, self.Z)]
+        assert double[0] is not None
+        return pack.features(self.kernel, self.plan, double[0], double[1])
+
+    @cached_property
+    def differences(self) -> bool:
+        """Whether distances are taken by differences instead of products."""
+        return pack.takes_differences(self.plan, self.sides, self.dtype)
+
+    def _compiled(self, use: str, vectors: int) -> tuple[Compiled, Array, bool]:
+        """Return the loop, its numbers, and the choice of its form."""
+        loop = build.compiled(self.plan, Shape(use, self.dtype, vectors))
+        forms = loop.source.forms
+        form = forms[0] if len(forms) == 1 else ("differences" if self.differences else "products")
+        numbers = pack.parameters(self.kernel, self.plan)
+        return loop, pack.invariants(loop.source.invariants[form], numbers, self.dtype), form == "differences"
+
+    def _rows(self, side: int, loop: Compiled, multiple: int) -> Array:
+        key = ("rows", side if self.Z is not None else 0, loop.source.layout, multiple)
+        if key not in self._packed:
+            self._packed[key] = pack.rows(self.sides[side], self.plan, loop.source.layout, self.dtype, multiple)
+        return self._packed[key]
+
+    def _columns(self, side: int, loop: Compiled) -> tuple[Array, int]:
+        """Return the columns in tiles, and how many columns that is."""
+        tile = loop.source.layout.tile
+        rows = self._rows(side, loop, tile)
+        key = ("columns", side if self.Z is not None else 0, loop.source.layout)
+        if key not in self._packed:
+            self._packed[key] = pack.tiles(rows, tile)
+        return self._packed[key], len(rows)
+
+    def matmat(self, V: Array, callback: Progress | None = None, *, transposed: bool = False) -> Array:
+        """Return K V (K' V where transposed) in float64, a few columns at a time."""
+        scale = _powers_of_two(V) if self.dtype == "float32" else np.ones(V.shape[1])
+        out = np.empty((self.sides[1 if transposed else 0].n, V.shape[1]))
+        starts = range(0, V.shape[1], VECTORS)
+        for part, c in enumerate(starts):
+            chosen = slice(c, c + VECTORS)
+            report = callback and _part(callback, part, len(starts))
+            multiply = self._symmetric if self.Z is None else self._rectangular
+            out[:, chosen] = multiply(V[:, chosen] * scale[chosen], transposed, report) / scale[chosen]
+        return out
+
+    def _symmetric(self, V: Array, transposed: bool, callback: Progress | None) -> Array:
+        loop, par, differences = self._compiled("both", V.shape[1])
+        tile = loop.source.layout.tile
+        columns, n = self._columns(0, loop)
+        left = pack.padded(V, n, self.dtype)
+        span = schedule.span(n // tile)
+        chunks = -(-(n // tile) // span)
+        out = np.zeros((n, V.shape[1]))
+        schedule.work(
+            loop.run,
+            (self._rows(0, loop, tile), columns, left, pack.tiles(left, tile), par, out),
+            (NO_SKIPS, span, differences),
+            schedule.tournament(chunks),
+            chunks=chunks,
+            entries=n * n // 2,
+            threads=self.threads,
+            callback=callback,
+        )
+        return out[: len(V)]
+
+    def _rectangular(self, V: Array, transposed: bool, callback: Progress | None) -> Array:
+        loop, par, differences = self._compiled("one", V.shape[1])
+        target, source = (1, 0) if transposed else (0, 1)
+        columns, m = self._columns(source, loop)
+        rows = self._rows(target, loop, 8)
+        right = pack.tiles(pack.padded(V, m, self.dtype), loop.source.layout.tile)
+        out = np.zeros((len(rows), V.shape[1]))
+        arguments = (rows, columns, np.zeros((1, 1), self.dtype), right, par, out)
+        self._stripes(loop, arguments, differences, m, 0, callback)
+        return out[: self.sides[target].n]
+
+    def _stripes(
+        self, loop: Compiled, arguments: Any, differences: bool, m: int, stride: int, callback: Progress | None
+    ) -> None:
+        rows = arguments[0]
+        schedule.work(
+            loop.run,
+            arguments,
+            (NO_SKIPS, stride, differences),
+            schedule.stripes(len(rows), m // loop.source.layout.tile),
+            chunks=0,
+            entries=len(rows) * m,
+            threads=self.threads,
+            callback=callback,
+        )
+
+    def block(self) -> Array:
+        """Return the whole matrix in the operator's type (the caller keeps it small)."""
+        loop, par, differences = self._compiled("block", 0)
+        columns, m = self._columns(1, loop)
+        rows = self._rows(0, loop, 8)
+        out = np.empty(len(rows) * m, self.dtype)
+        nothing = np.zeros((1, 1), self.dtype)
+        self._stripes(loop, (rows, columns, nothing, nothing[0], par, out), differences, m, m, None)
+        return out.reshape(len(rows), m)[: self.sides[0].n, : self.sides[1].n]
+
+    def gradient(
+        self, A: Array, B: Array, callback: Progress | None = None
+    ) -> tuple[Array, list[Array], list[Array | None]]:
+        """Return Σ (A B')_ij ∂K_ij in three parts, all for the log of a hyperparameter.
+
+        The scalars of the plan; for each accumulator the sum weighted with each feature's own term; for each with
+        tangents the sum along them.
+        """
+        total = np.zeros(0)
+        starts = range(0, A.shape[1], VECTORS)
+        for part, c in enumerate(starts):
+            report = callback and _part(callback, part, len(starts))
+            sums, loop = self._gradient(A[:, c : c + VECTORS], B[:, c : c + VECTORS], report)
+            total = sums if c == 0 else total + sums
+        place, plan = loop.source.layout, self.plan
+        scalars, by_feature = total[: len(plan.scalars)], total[len(plan.scalars) :]
+        scaling, tangent = by_feature[: place.features], by_feature[place.features :]
+        slices = [slice(o, o + a.width) for o, a in zip(place.offsets, plan.accumulators, strict=True)]
+        along = [tangent[s] if a.tangent else None for s, a in zip(slices, plan.accumulators, strict=True)]
+        return scalars, [scaling[s] for s in slices], along
+
+    def _gradient(self, A: Array, B: Array, callback: Progress | None) -> tuple[Array, Compiled]:
+        loop, par, differences = self._compiled("grad", A.shape[1])
+        tile, symmetric = loop.source.layout.tile, self.Z is None
+        columns, m = self._columns(1, loop)
+        rows = self._rows(0, loop, tile)
+        A, B, scale = _balanced(A, B, self.dtype)
+        left = np.concatenate([pack.padded(A, len(rows), self.dtype), pack.padded(B, len(rows), self.dtype)], axis=1) \
+            if symmetric else np.concatenate([pack.padded(A, len(rows), self.dtype), np.zeros((len(rows), A.shape[1]), self.dtype)], axis=1)
+        right_B = pack.padded(B, m, self.dtype)
+        right_A = pack.padded(A, m, self.dtype) if symmetric else np.zeros_like(right_B)
+        right = pack.tiles(np.concatenate([right_B, right_A], axis=1), tile)
+        alone = pack.tiles(np.concatenate([right_B, np.zeros_like(right_A)], axis=1), tile)
+        tasks = schedule.gradient_pairs(len(rows) // tile, m // tile, symmetric=symmetric)
+        out = np.zeros((len(tasks), len(self.plan.scalars) + 2 * loop.source.layout.features))
+        schedule.work(
+            loop.run,
+            (rows, columns, left, right, alone, par, out),
+            (NO_SKIPS, differences),
+            tasks,
+            chunks=0,
+            entries=len(rows) * m // (2 if symmetric else 1),
+            threads=self.threads,
+            callback=callback,
+        )
+        return out.sum(axis=0) * scale, loop
+
+    def input_gradient(self, A: Array, B: Array, callback: Progress | None = None) -> list[Array]:
+        """Return, for each accumulator, Σ_i (A B')_ij ∂K_ij/∂w_j for the features w_j of the rows of Z."""
+        sums: Array | None = None
+        starts = range(0, A.shape[1], VECTORS)
+        for part, c in enumerate(starts):
+            report = callback and _part(callback, part, len(starts))
+            some, loop = self._input_gradient(A[:, c : c + VECTORS], B[:, c : c + VECTORS], report)
+            sums = some if sums is None else sums + some
+        assert sums is not None
+        place = loop.source.layout
+        return [
+            sums[:, o : o + a.width] * abs(a.scale) ** (1.0 / a.statistic.degree)
+            for o, a in zip(place.offsets, self.plan.accumulators, strict=True)
+        ]
+
+    def pull_back(self, by_feature: list[Array]) -> Array:
+        """Return the derivative in the rows of Z from those in their features."""
+        X = self.X.astype(np.float64, copy=False)
+        Z = X if self.Z is None else self.Z.astype(np.float64, copy=False)
+        out = np.zeros(Z.shape)
+        leaves = self.kernel.leaves()
+        for accumulator, G in zip(self.plan.accumulators, by_feature, strict=True):
+            leaf = leaves[accumulator.leaf]
+            assert isinstance(leaf, Additive)
+            out += leaf.pull_back(leaf.centred(X, Z)[1], G)
+        return out
+
+    def _input_gradient(self, A: Array, B: Array, callback: Progress | None) -> tuple[Array, Compiled]:
+        loop, par, differences = self._compiled("inputs", A.shape[1])
+        columns, n = self._columns(0, loop)
+        rows = self._rows(1, loop, 8)
+        A, B, scale = _balanced(A, B, self.dtype)
+        right = pack.tiles(pack.padded(A, n, self.dtype), loop.source.layout.tile)
+        out = np.zeros((len(rows), loop.source.layout.features))
+        arguments = (rows, columns, pack.padded(B, len(rows), self.dtype), right, par, out)
+        self._stripes(loop, arguments, differences, n, 0, callback)
+        return out[: self.sides[1].n] * scale, loop
+
+
+def _powers_of_two(V: Array) -> Array:
+    """Return factors that bring every column near one, so that small residuals keep their digits in float32."""
+    largest = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
+    _, exponent = np.frexp(largest)
+    return np.where(largest > 0, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
+
+
+def _balanced(A: Array, B: Array, dtype: str) -> tuple[Array, Array, float]:
+    """Return A and B near one and the factor that their products then lack."""
+    if dtype != "float32":
+        return A, B, 1.0
+    a, b = _powers_of_two(A.reshape(-1, 1)), _powers_of_two(B.reshape(-1, 1))
+    return A * a, B * b, float(1.0 / (a[0] * b[0]))
+
+
+def _part(callback: Progress, part: int, parts: int) -> Progress:
+    return lambda done: callback((part + done) / parts)
