@@ -29,7 +29,9 @@ WIDE = 32
 PIECE = 16
 # Sums over features in the gradient keep this many accumulators in registers.
 GROUP = 8
-# What the columns of one tile may take of the first-level cache.
+# From so many vectors on, entries go through a block of this many rows in the first-level cache.
+MANY, BLOCK = 3, 32
+# What the columns of one tile may take of the first-level cache; twice as much where entries go through a block.
 TILE_BYTES = 28_000
 # A tile on the diagonal is done in squares of this size, each with itself one way and with the rest both ways.
 SQUARE = 64
@@ -85,18 +87,18 @@ def layout(plan: Plan, shape: Shape) -> Layout:
         tangents.append(at if with_tangent else None)
         at += width if with_tangent else 0
     held = min(sum(widths), 2 * PIECE) + 2 * shape.vectors + 2
+    room = TILE_BYTES * (2 if shape.vectors >= MANY else 1)
     tile = 512
-    while tile > 128 and held * tile * shape.itemsize > TILE_BYTES:
+    while tile > 256 and held * tile * shape.itemsize > room:
         tile //= 2
     return Layout(offsets, widths, wide, tuple(norms), tuple(tangents), at, tile)
 
 
 def rows_at_once(plan: Plan, shape: Shape) -> int:
     """Return R: as many rows as keep the vector units busy without spilling what is used most. Measured."""
-    if shape.use in ("grad", "inputs"):
+    if BYTES < 64:
         return 2
-    few = 4 if BYTES == 64 else 2
-    return few if shape.vectors <= 2 or any(a.width > WIDE for a in plan.accumulators) else 2
+    return 8 if shape.vectors == 1 and len(plan.accumulators) == 1 else 4
 
 
 def forms(plan: Plan) -> tuple[str, ...]:
@@ -143,8 +145,8 @@ FAST = {{"contract", "reassoc", "nsz", "nnan", "ninf", "arcp", "afn"}}'''
 
 
 _PRIMITIVES = (
-    "add_products add_squares add_totals fetch_add load peek scatter spread spread_row sqrt store sub_squares "
-    "weigh_columns weigh_differences weigh_products weigh_squares zeros"
+    "add_products add_squares add_totals fetch_add load load_all peek rank_sums spread spread_row sqrt store store_all sub_squares "
+    "weigh_columns weigh_differences weigh_products weigh_row weigh_squares zeros"
 ).split()
 
 
@@ -167,13 +169,17 @@ class _Tile:
         lines += [f"    base = J * {self.place.size * self.T}", f"    vbase = J * {max(self.C, 1) * sides * self.T}"]
         lines += [f"    {name} = spread(F({value!r}))" for value, name in self.emitter.constants.items()]
         lines += [f"    {name} = spread(par[{k}])" for k, name in enumerate(self.emitter.invariants.values())]
-        lines += [f"    for i in range(i0, i1, {self.R}):", *(f"        {line}" for line in self.body)]
+        by_block = self.shape.use in ("both", "one") and self.C >= MANY
+        lines += [f"    for b in range(i0, i1, {BLOCK}):" if by_block else f"    for i in range(i0, i1, {self.R}):"]
+        lines += [f"        {line}" for line in self.body]
         return "\n".join(lines)
 
     def _body(self) -> list[str]:
         if self.shape.use in ("grad", "inputs"):
             return [*self._wide_sums(), *self._weights(), *self._by_feature()]
-        return [*self._wide_sums(), *self._product()]
+        if self.shape.use == "block":
+            return self._block()
+        return self._many_vectors() if self.C >= MANY else self._few_vectors()
 
     def _zero(self) -> str:
         return self.emitter.constant(0.0)
@@ -302,26 +308,57 @@ class _Tile:
 
     # Products with vectors, and blocks --------------------------------------------------------------------------
 
-    def _product(self) -> list[str]:
+    def _entries(self) -> tuple[list[str], list[str]]:
+        """Return the lines inside the loop over j that compute K in R rows, and the variables that hold it."""
         value = lower(self.plan.value)
-        R, C, T, use = self.R, self.C, self.T, self.shape.use
-        inner = self._statistics((value,))
-        entries = []
-        for r in range(R):
+        lines, entries = self._statistics((value,)), []
+        for r in range(self.R):
             more, variable = self._written(value, r)
-            inner += more
+            lines += more
             entries.append(variable)
-        if use == "block":
-            inner += [f"store(out, (i + {r} - i0) * extra + J * {T} + j, {e})" for r, e in enumerate(entries)]
-            return [*self._row_features(), *self._loop(inner)]
-        for r, e in enumerate(entries):
-            inner += [f"a{r} = weigh_columns(a{r}, {e}, a{r}, right, vbase + j, {T})"]
-        lines = self._row_features()
-        if use == "both":
-            lines += [f"v{r} = spread_row(left, i + {r}, 0, {C}, F(1.0))" for r in range(R)]
-            inner += [f"scatter(extra, j, {T}, ({', '.join(entries)},), ({', '.join(f'v{r}' for r in range(R))},))"]
-        lines += [f"a{r} = zeros(rows, {C})" for r in range(R)]
+        return lines, entries
+
+    def _block(self) -> list[str]:
+        inner, entries = self._entries()
+        inner += [f"store(out, (i + {r} - i0) * extra + J * {self.T} + j, {e})" for r, e in enumerate(entries)]
+        return [*self._wide_sums(), *self._row_features(), *self._loop(inner)]
+
+    def _few_vectors(self) -> list[str]:
+        """Use every entry while it is in a register: its row's sums and its column's are registers too."""
+        R, C, T = self.R, self.C, self.T
+        inner, entries = self._entries()
+        inner += [f"a{r} = weigh_columns(a{r}, {e}, a{r}, right, vbase + j, {T})" for r, e in enumerate(entries)]
+        lines = [*self._wide_sums(), *self._row_features(), *(f"a{r} = zeros(rows, {C})" for r in range(R))]
+        if self.shape.use == "both":
+            inner += [f"m = load_all(extra, j, {T}, {C})"]
+            inner += [f"m = weigh_row(m, {e}, left, i + {r})" for r, e in enumerate(entries)]
+            inner += [f"store_all(extra, j, {T}, m)"]
         return [*lines, *self._loop(inner), *(f"add_totals(out, i + {r}, 0, a{r})" for r in range(R))]
+
+    def _many_vectors(self) -> list[str]:
+        """Leave a small block of entries in the first-level cache and multiply it with the vectors, twice.
+
+        Two vectors of columns by all right-hand sides, and two rows by all right-hand sides, are as many sums as there
+        are registers: every entry that is loaded is used in one instruction for each of them.
+        """
+        R, C, T, L, block = self.R, self.C, self.T, self.L, self._block_start()
+        inner, entries = self._entries()
+        inner += [f"store(buf, {block} + (i + {r} - b) * {T} + j, {e})" for r, e in enumerate(entries)]
+        lines = [f"for i in range(b, b + {BLOCK}, {R}):"]
+        lines += [f"    {line}" for line in [*self._wide_sums(), *self._row_features(), *self._loop(inner)]]
+        if self.shape.use == "both":
+            lines += [f"for j in range(j0, j1, {2 * L}):"]
+            lines += [f"    m{h} = load_all(extra, j + {h * L}, {T}, {C})" for h in range(2)]
+            lines += [f"    for r in range({BLOCK}):"]
+            lines += [f"        e = load(buf, {block} + r * {T} + j + {h * L})\n                m{h} = weigh_row(m{h}, e, left, b + r)" for h in range(2)]
+            lines += [f"    store_all(extra, j + {h * L}, {T}, m{h})" for h in range(2)]
+        lines += [f"for r in range(0, {BLOCK}, 2):", f"    a0 = zeros(rows, {C})", f"    a1 = zeros(rows, {C})"]
+        sums = [f"e = load(buf, {block} + (r + {h}) * {T} + j)\n                a{h} = weigh_columns(a{h}, e, a{h}, right, vbase + j, {T})" for h in range(2)]
+        lines += [f"    {line}" for line in self._loop(sums)]
+        return [*lines, *(f"    add_totals(out, b + r + {h}, 0, a{h})" for h in range(2))]
+
+    def _block_start(self) -> int:
+        return len(self.place.widths) * self.R * self.T
 
     # Derivatives ------------------------------------------------------------------------------------------------
 
@@ -336,11 +373,14 @@ class _Tile:
         slopes = {a: lower(expr.mul(1.0 if gradient else self._slope_factor(a), self.plan.slopes[a])) for a in wanted}
         scalars = tuple(lower(e) for e in self.plan.scalars) if gradient else ()
         count = self.C * (2 if gradient else 1)
-        lines = self._row_features()
-        lines += [f"b{r} = spread_row(left, i + {r}, 0, {count}, F(1.0))" for r in range(R)]
+        slot, L = len(self.place.widths) * R * T, self.L
+        lines = [f"for j in range(j0, j1, {2 * L}):"]
+        lines += [f"    c = rank_sums(left, i, {R}, {count}, right, vbase + j, {T})"]
+        lines += [f"    store(buf, {slot + r * T + h * L} + j, c[{2 * r + h}])" for r in range(R) for h in range(2)]
+        lines += self._row_features()
         lines += [f"g{k} = zeros(rows, 1)" for k in range(len(scalars))]
         inner = self._statistics((*slopes.values(), *scalars))
-        inner += [f"c_{r} = add_products({self._zero()}, b{r}, right, vbase + j, {T})" for r in range(R)]
+        inner += [f"c_{r} = load(buf, {slot + r * T} + j)" for r in range(R)]
         for r in range(R):
             for k, e in enumerate(scalars):
                 more, variable = self._written(e, r)
@@ -445,7 +485,8 @@ def _call(forms: tuple[str, ...], indent: int, **arguments: str) -> str:
 
 def _driver(shape: Shape, place: Layout, forms: tuple[str, ...], R: int) -> str:
     T, C = place.tile, max(shape.vectors, 1)
-    buffer = f"    buf = np.empty({max(len(place.widths), 1) * R * T}, F)"
+    slots = (len(place.widths) + 1) * R + (BLOCK if shape.vectors >= MANY else 0)
+    buffer = f"    buf = np.empty({slots * T}, F)"
     if shape.use == "both":
         return _SYMMETRIC.format(
             F=shape.dtype,

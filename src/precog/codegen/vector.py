@@ -156,26 +156,33 @@ def _exp2(w: _Words, x: Any) -> Any:
     return w.as_float(w.b.add(w.as_int(p), w.b.shl(w.as_int(z), w.whole(w.mantissa))))
 
 
-def _log2(w: _Words, x: Any) -> Any:
-    """log2 x = k + log2 m with m in [√½, √2), and log2 m = 2/ln2 (z + z³/3 + z⁵/5 + ...) for z = (m-1)/(m+1)."""
+def _log2(w: _Words, x: Any, lost: Any = None) -> Any:
+    """log2(x + lost) = k + log2 m with m in [√½, √2), log2 m = 2/ln2 (z + z³/3 + z⁵/5 + ...) for z = (m-1)/(m+1).
+
+    `lost` is what rounding took from x; it goes into m - 1, where it still counts.
+    """
     bits = w.as_int(x)
     offset = (w.bias << w.mantissa) - w.pattern(math.sqrt(0.5))
     k = w.b.lshr(w.b.add(bits, w.whole(offset)), w.whole(w.mantissa))
     m = w.as_float(w.b.sub(bits, w.b.shl(w.b.sub(k, w.whole(w.bias)), w.whole(w.mantissa))))
     large = 2.0**w.mantissa
     whole = w.b.fsub(w.as_float(w.b.add(k, w.whole(w.pattern(large)))), w.const(large + w.bias), flags=STRICT)
-    z = w.b.fdiv(w.b.fsub(m, w.const(1.0), flags=STRICT), w.b.fadd(m, w.const(1.0)))
+    above = w.b.fsub(m, w.const(1.0), flags=STRICT)
+    if lost is not None:
+        two_to_minus_k = w.as_float(w.b.shl(w.b.sub(w.whole(2 * w.bias), k), w.whole(w.mantissa)))
+        above = w.b.fadd(above, w.b.fmul(lost, two_to_minus_k))
+    z = w.b.fdiv(above, w.b.fadd(m, w.const(1.0)))
     terms = 5 if w.single else 11
     series = w.polynomial(w.b.fmul(z, z), [2.0 / math.log(2.0) / (2 * i + 1) for i in range(terms)])
     return w.b.fadd(whole, w.b.fmul(z, series))
 
 
 def _log1p(w: _Words, x: Any) -> Any:
-    """log(1 + x) = log u + (x - (u - 1)) / u for u = 1 + x as rounded: what the addition lost is put back."""
+    """log(1 + x), with what the addition loses put back."""
     one = w.const(1.0)
     u = w.b.fadd(x, one, flags=STRICT)
     lost = w.b.fsub(x, w.b.fsub(u, one, flags=STRICT), flags=STRICT)
-    return w.b.fadd(w.b.fmul(_log2(w, u), w.const(math.log(2.0))), w.b.fdiv(lost, u))
+    return w.b.fmul(_log2(w, u, lost), w.const(math.log(2.0)))
 
 
 # π/2 in three parts, each but the last short enough that whole multiples of it are exact.
@@ -402,22 +409,78 @@ weigh_differences = _each("weigh_differences", "f + w (x - y)", lambda b, w, x, 
 weigh_squares = _each("weigh_squares", "f + w (x - y)²", lambda b, w, x, y: b.fmul(w, _square(b, x, y)))
 
 
+@intrinsic(prefer_literal=True)  # type: ignore[misc]
+def load_all(typing, array, at, stride, count):  # type: ignore[no-untyped-def]
+    """Return the vectors at array[at], array[at + stride], ..., `count` of them."""
+    result = types.UniTuple(Vector(array.dtype), count.literal_value)
+
+    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        stride = context.cast(builder, args[2], sig.args[2], types.int64)
+        column = _Column(context, builder, sig.args[0], args[0], args[1], stride)
+        return context.make_tuple(builder, result, [column.load(q) for q in range(result.count)])
+
+    return result(array, at, stride, count), generate
+
+
 @intrinsic  # type: ignore[misc]
-def scatter(typing, array, at, stride, weights, rows):  # type: ignore[no-untyped-def]
-    """Add Σᵣ weights[r] · rows[r][c] to the vector at array[at + c stride], for every c."""
+def store_all(typing, array, at, stride, vectors):  # type: ignore[no-untyped-def]
+    """Write vectors to array[at], array[at + stride], ..."""
 
     def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
         column = _Column(context, builder, sig.args[0], *args[:3])
-        weight = cgutils.unpack_tuple(builder, args[3])
-        values = [cgutils.unpack_tuple(builder, row) for row in cgutils.unpack_tuple(builder, args[4])]
-        for c in range(len(values[0])):
-            total = column.load(c)
-            for w, row in zip(weight, values, strict=True):
-                total = builder.fadd(total, builder.fmul(w, row[c]))
-            column.store(c, total)
+        for q, value in enumerate(cgutils.unpack_tuple(builder, args[3])):
+            column.store(q, value)
         return context.get_dummy_value()
 
-    return types.void(array, at, stride, weights, rows), generate
+    return types.void(array, at, stride, vectors), generate
+
+
+@intrinsic  # type: ignore[misc]
+def weigh_row(typing, f, w, array, i):  # type: ignore[no-untyped-def]
+    """Return f with f_q + w array[i, q] for every q."""
+
+    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(sig.args[2])(context, builder, args[2]).data
+        at = _flat(context, builder, sig.args[2], args[2], args[3], ir.Constant(ir.IntType(64), 0))
+        new = []
+        for q, total in enumerate(cgutils.unpack_tuple(builder, args[0])):
+            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
+            new.append(builder.fadd(total, builder.fmul(args[1], _spread(builder, w.llvm, scalar))))
+        return context.make_tuple(builder, f, new)
+
+    return f(f, w, array, i), generate
+
+
+@intrinsic(prefer_literal=True)  # type: ignore[misc]
+def rank_sums(typing, left, i, height, count, right, at, stride):  # type: ignore[no-untyped-def]
+    """Return Σ_q left[i + r, q] · right[at + q stride] for `height` rows r and two neighbouring vectors, row by row.
+
+    The sums stay in registers while q runs, so every number that is loaded is used at least twice.
+    """
+    vector = Vector(left.dtype)
+    result = types.UniTuple(vector, 2 * height.literal_value)
+
+    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        words, whole = _Words(builder, vector.llvm), ir.IntType(64)
+        stride = context.cast(builder, args[6], sig.args[6], types.int64)
+        next_at = builder.add(args[5], ir.Constant(whole, vector.lanes))
+        sides = [_Column(context, builder, sig.args[4], args[4], start, stride) for start in (args[5], next_at)]
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        rows = []
+        for r in range(height.literal_value):
+            row = builder.add(args[1], ir.Constant(whole, r))
+            rows.append(_flat(context, builder, sig.args[0], args[0], row, ir.Constant(whole, 0)))
+        sums = [words.const(0.0)] * result.count
+        for q in range(count.literal_value):
+            columns = [side.load(q) for side in sides]
+            for r, first in enumerate(rows):
+                scalar = builder.load(builder.gep(data, [builder.add(first, ir.Constant(whole, q))]))
+                weight = _spread(builder, vector.llvm, scalar)
+                for h, column in enumerate(columns):
+                    sums[2 * r + h] = builder.fadd(sums[2 * r + h], builder.fmul(weight, column))
+        return context.make_tuple(builder, result, sums)
+
+    return result(left, i, height, count, right, at, stride), generate
 
 
 @intrinsic  # type: ignore[misc]

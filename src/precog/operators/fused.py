@@ -9,7 +9,7 @@ import numpy as np
 
 from precog.codegen import build
 from precog.codegen.build import Compiled
-from precog.codegen.loops import Shape
+from precog.codegen.loops import BLOCK, Shape
 from precog.codegen.plan import Plan, trace
 from precog.kernels import Additive, Kernel
 from precog.kernels.statistics import Array
@@ -102,7 +102,7 @@ class Fused:
         loop, par, differences = self._compiled("one", V.shape[1])
         target, source = (1, 0) if transposed else (0, 1)
         columns, m = self._columns(source, loop)
-        rows = self._rows(target, loop, 8)
+        rows = self._rows(target, loop, BLOCK)
         right = pack.tiles(pack.padded(V, m, self.dtype), loop.source.layout.tile)
         out = np.zeros((len(rows), V.shape[1]))
         arguments = (rows, columns, np.zeros((1, 1), self.dtype), right, par, out)
@@ -128,7 +128,7 @@ class Fused:
         """Return the whole matrix in the operator's type (the caller keeps it small)."""
         loop, par, differences = self._compiled("block", 0)
         columns, m = self._columns(1, loop)
-        rows = self._rows(0, loop, 8)
+        rows = self._rows(0, loop, BLOCK)
         out = np.empty(len(rows) * m, self.dtype)
         nothing = np.zeros((1, 1), self.dtype)
         self._stripes(loop, (rows, columns, nothing, nothing[0], par, out), differences, m, m, None)
@@ -211,7 +211,7 @@ class Fused:
     def _input_gradient(self, A: Array, B: Array, callback: Progress | None) -> tuple[Array, Compiled]:
         loop, par, differences = self._compiled("inputs", A.shape[1])
         columns, n = self._columns(0, loop)
-        rows = self._rows(1, loop, 8)
+        rows = self._rows(1, loop, BLOCK)
         A, B, scale = _balanced(A, B, self.dtype)
         right = pack.tiles(pack.padded(A, n, self.dtype), loop.source.layout.tile)
         out = np.zeros((len(rows), loop.source.layout.features))

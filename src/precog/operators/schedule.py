@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precog.codegen.loops import DONE, STOP, TURNS
+from precog.codegen.loops import BLOCK, DONE, STOP, TURNS
 
 Progress: TypeAlias = Callable[[float], None]
 Tasks: TypeAlias = NDArray[np.int64]
@@ -66,7 +66,7 @@ def tournament(chunks: int) -> Tasks:
 
 def stripes(rows: int, tiles: int) -> Tasks:
     """Return (first row, last row, tiles) for stripes of rows, each to meet all tiles of columns."""
-    height = min(max(8, -(-rows // CHUNKS // 8) * 8), 512)
+    height = min(-(-rows // CHUNKS // BLOCK) * BLOCK, 512)
     starts = np.arange(0, rows, height)
     return np.stack([starts, np.minimum(starts + height, rows), np.full_like(starts, tiles)], axis=1).astype(np.int64)
 
