@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "precog.kernels": (
-        "RBF Matern12 Matern32 Matern52 RationalQuadratic Periodic Linear Polynomial HistogramIntersection Constant White "
-        "Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
+        "RBF Matern12 Matern32 Matern52 RationalQuadratic Periodic Linear Polynomial HistogramIntersection Constant "
+        "White Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
     ),
     "precog.operators": "Gram Dense LowRank Operator",
     "precog.solvers": "PCG Solution Status",

@@ -41,8 +41,8 @@ def _from_objects(name: str, A: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
                 float(A[row, column])
             except (TypeError, ValueError):
                 raise TypeError(
-                    f"{name} must hold numbers; row {row}, column {column} is {A[row, column]!r}. Encode it as a number "
-                    "first, or use a kernel on objects (precog.Pairwise, precog.Precomputed)"
+                    f"{name} must hold numbers; row {row}, column {column} is {A[row, column]!r}. Encode it as a "
+                    "number first, or use a kernel on objects (precog.Pairwise, precog.Precomputed)"
                 ) from None
         raise
 

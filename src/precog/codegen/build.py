@@ -22,7 +22,8 @@ from types import ModuleType
 from typing import Any
 
 from precog.codegen import loops
-from precog.codegen.loops import Shape, Source
+from precog.codegen.layout import Shape
+from precog.codegen.loops import Source
 from precog.codegen.plan import Plan
 from precog.version import __version__
 
@@ -53,14 +54,14 @@ def cache_folder() -> Path:
     return base / "precog"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compiled(plan: Plan, shape: Shape) -> Compiled:
     """Return the loop for one use of a plan, from memory, from the cache, or from the compiler."""
     source = loops.source(plan, shape)
     return Compiled(_module(source.text).run, source)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _module(text: str) -> ModuleType:
     # The vector functions and templates take part in the machine code but not in the text: a new version is a new file.
     text = f"# precog {__version__}, vectors {_vector_digest()}\n{text}"
@@ -75,11 +76,12 @@ def _module(text: str) -> ModuleType:
     return module
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _vector_digest() -> str:
-    from precog.codegen import vector
+    from precog.codegen import registers, vector
 
-    return hashlib.sha256(Path(vector.__file__).read_bytes()).hexdigest()[:16]
+    texts = [Path(str(module.__file__)).read_bytes() for module in (vector, registers)]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
 def _write(path: Path, text: str) -> Path:
@@ -105,7 +107,8 @@ def _write(path: Path, text: str) -> Path:
 
 def _import(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Numba looks the module up by name when it loads machine code
     spec.loader.exec_module(module)

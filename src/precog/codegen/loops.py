@@ -3,110 +3,49 @@
 All work on tiles: `rows` at the left, one tile of columns at the right, R rows at a time against vectors of columns.
 
     both    out_i += Σⱼ K_ij v_j  and  out_j += Σᵢ K_ij v_i     symmetric: an entry is evaluated once, used twice
-    one     out_i += Σⱼ K_ij v_j                                 rectangular
+    one     out_i += Σⱼ K_ij v_j                                rectangular
     block   out_ij = K_ij
-    grad    Σ_ij (A B')_ij ∂K_ij/∂log φ                          weights of a row in a buffer, then feature by feature
-    inputs  Σ_i (A B')_ij ∂k(x_i, z_j)/∂z_j                      the same with one result for each row
+    grad    Σ_ij (A B')_ij ∂K_ij/∂log φ                         weights of a row in a buffer, then feature by feature
+    inputs  Σ_i (A B')_ij ∂k(x_i, z_j)/∂z_j                     the same with one result for each row
 
-Rows are (n, width): features, then |u|² of each squared distance, then tangents. Columns hold the same numbers, for each
-tile feature by feature. Vectors v, A, B are apart. The functions come twice where a squared distance is involved: by
-products (|u|² + |w|² - 2 u·w, half the work) and by differences (digits for features far from their centre).
+The functions come twice where a squared distance is involved: by products (|u|² + |w|² - 2 u·w, half the work) and by
+differences (digits for features far from their centre).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from precog.codegen import expr
-from precog.codegen.emit import FUNCTIONS, Emitter
+from precog.codegen.drivers import driver
+from precog.codegen.emit import FUNCTIONS
 from precog.codegen.expr import Expr
-from precog.codegen.plan import Plan, lower, needs_sign
+from precog.codegen.layout import Layout, Shape, forms, layout, rows_at_once
+from precog.codegen.plan import Plan
+from precog.codegen.tile import Tile
 from precog.codegen.vector import BYTES
-from precog.kernels.statistics import DOT, SQUARED_DISTANCE
 
-# Accumulators over more features than this are summed in pieces through a buffer, so that code and registers stay small.
-WIDE = 32
-PIECE = 16
-# Sums over features in the gradient keep this many accumulators in registers.
-GROUP = 8
-# From so many vectors on, entries go through a block of this many rows in the first-level cache.
-MANY, BLOCK = 3, 32
-# What the columns of one tile may take of the first-level cache; twice as much where entries go through a block.
-TILE_BYTES = 28_000
-# A tile on the diagonal is done in squares of this size, each with itself one way and with the rest both ways.
-SQUARE = 64
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The literals of one generated file."""
-
-    use: str  # both, one, block, grad, inputs
-    dtype: str
-    vectors: int  # columns of V, or of A and of B
-
-    @property
-    def itemsize(self) -> int:
-        return 4 if self.dtype == "float32" else 8
-
-    @property
-    def lanes(self) -> int:
-        return BYTES // self.itemsize
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where each feature stands in a row, and how long a tile is."""
-
-    offsets: tuple[int, ...]  # first feature of each accumulator
-    widths: tuple[int, ...]  # padded to whole pieces where the accumulator is wide
-    wide: tuple[bool, ...]
-    norms: tuple[int | None, ...]  # position of |u|²
-    tangents: tuple[int | None, ...]  # first tangent
-    size: int
-    tile: int
-
-    @property
-    def features(self) -> int:
-        return sum(self.widths)
-
-
-def layout(plan: Plan, shape: Shape) -> Layout:
-    wide = tuple(a.width > WIDE for a in plan.accumulators)
-    widths = tuple(-(-a.width // PIECE) * PIECE if w else a.width for a, w in zip(plan.accumulators, wide, strict=True))
-    offsets = tuple(sum(widths[:a]) for a in range(len(widths)))
-    at = sum(widths)
-    norms: list[int | None] = []
-    for accumulator in plan.accumulators:
-        squared = accumulator.statistic is SQUARED_DISTANCE
-        norms.append(at if squared else None)
-        at += squared
-    tangents: list[int | None] = []
-    for accumulator, width in zip(plan.accumulators, widths, strict=True):
-        with_tangent = accumulator.tangent and shape.use == "grad"
-        tangents.append(at if with_tangent else None)
-        at += width if with_tangent else 0
-    held = min(sum(widths), 2 * PIECE) + 2 * shape.vectors + 2
-    room = TILE_BYTES * (2 if shape.vectors >= MANY else 1)
-    tile = 512
-    while tile > 256 and held * tile * shape.itemsize > room:
-        tile //= 2
-    return Layout(offsets, widths, wide, tuple(norms), tuple(tangents), at, tile)
-
-
-def rows_at_once(plan: Plan, shape: Shape) -> int:
-    """Return R: as many rows as keep the vector units busy without spilling what is used most. Measured."""
-    if BYTES < 64:
-        return 2
-    return 8 if shape.vectors == 1 and len(plan.accumulators) == 1 else 4
-
-
-def forms(plan: Plan) -> tuple[str, ...]:
-    """Return the ways to accumulate that the plan allows."""
-    squared = any(a.statistic is SQUARED_DISTANCE for a in plan.accumulators)
-    if not squared:
-        return ("products",)
-    return ("differences",) if plan.steep else ("products", "differences")
+# What the generated text calls: see `precog.codegen.registers`.
+REGISTERS = (
+    "add_products",
+    "add_squares",
+    "add_totals",
+    "fetch_add",
+    "load",
+    "load_all",
+    "peek",
+    "rank_sums",
+    "spread",
+    "spread_row",
+    "store",
+    "store_all",
+    "sub_squares",
+    "weigh_columns",
+    "weigh_differences",
+    "weigh_products",
+    "weigh_row",
+    "weigh_squares",
+    "zeros",
+)
 
 
 @dataclass(frozen=True)
@@ -124,497 +63,21 @@ def source(plan: Plan, shape: Shape) -> Source:
     place = layout(plan, shape)
     functions, invariants = [], {}
     for form in forms(plan):
-        tile = _Tile(plan, shape, place, form, rows_at_once(plan, shape))
+        tile = Tile(plan, shape, place, form, rows_at_once(plan, shape))
         functions.append(tile.text())
         invariants[form] = tile.invariants()
-    text = "\n\n".join([_header(shape), *functions, _driver(shape, place, forms(plan), rows_at_once(plan, shape))])
+    text = "\n\n".join([_header(shape), *functions, driver(shape, place, forms(plan), rows_at_once(plan, shape))])
     return Source(text + "\n", place, forms(plan), invariants)
 
 
 def _header(shape: Shape) -> str:
-    names = ", ".join(sorted({*FUNCTIONS.values(), *_PRIMITIVES}))
     return f'''"""Generated by precog for {BYTES * 8}-bit vectors; never edited."""
 
 import numpy as np
 from numba import njit
 
-from precog.codegen.vector import {names}
+from precog.codegen.registers import {", ".join(REGISTERS)}
+from precog.codegen.vector import {", ".join(sorted({*FUNCTIONS.values(), "sqrt"}))}
 
 F = np.{shape.dtype}
 FAST = {{"contract", "reassoc", "nsz", "nnan", "ninf", "arcp", "afn"}}'''
-
-
-_PRIMITIVES = (
-    "add_products add_squares add_totals fetch_add load load_all peek rank_sums spread spread_row sqrt store store_all sub_squares "
-    "weigh_columns weigh_differences weigh_products weigh_row weigh_squares zeros"
-).split()
-
-
-class _Tile:
-    """Writes the function that meets one tile, `tile_<form>(...)`."""
-
-    def __init__(self, plan: Plan, shape: Shape, place: Layout, form: str, R: int) -> None:
-        self.plan, self.shape, self.place, self.form, self.R = plan, shape, place, form, R
-        self.emitter = Emitter()
-        self.T, self.L, self.C = place.tile, shape.lanes, shape.vectors
-        self.body = self._body()
-
-    def invariants(self) -> tuple[Expr, ...]:
-        return tuple(self.emitter.invariants)
-
-    def text(self) -> str:
-        sides = 2 if self.shape.use == "grad" else 1
-        arguments = "rows, cols, left, right, par, buf, extra, out, i0, i1, j0, j1, J"
-        lines = [f"@njit(nogil=True, fastmath=FAST)\ndef tile_{self.form}({arguments}):"]
-        lines += [f"    base = J * {self.place.size * self.T}", f"    vbase = J * {max(self.C, 1) * sides * self.T}"]
-        lines += [f"    {name} = spread(F({value!r}))" for value, name in self.emitter.constants.items()]
-        lines += [f"    {name} = spread(par[{k}])" for k, name in enumerate(self.emitter.invariants.values())]
-        by_block = self.shape.use in ("both", "one") and self.C >= MANY
-        lines += [f"    for b in range(i0, i1, {BLOCK}):" if by_block else f"    for i in range(i0, i1, {self.R}):"]
-        lines += [f"        {line}" for line in self.body]
-        return "\n".join(lines)
-
-    def _body(self) -> list[str]:
-        if self.shape.use in ("grad", "inputs"):
-            return [*self._wide_sums(), *self._weights(), *self._by_feature()]
-        if self.shape.use == "block":
-            return self._block()
-        return self._many_vectors() if self.C >= MANY else self._few_vectors()
-
-    def _zero(self) -> str:
-        return self.emitter.constant(0.0)
-
-    def _loop(self, inner: list[str]) -> list[str]:
-        return [f"for j in range(j0, j1, {self.L}):", *(f"    {line}" for line in inner)]
-
-    # Statistics -------------------------------------------------------------------------------------------------
-
-    def _by_products(self, a: int) -> bool:
-        statistic = self.plan.accumulators[a].statistic
-        return statistic is DOT or (statistic is SQUARED_DISTANCE and self.form == "products")
-
-    def _row(self, a: int, r: int, where: str, count: int) -> str:
-        """Return the text of a row's features as the accumulation wants them."""
-        accumulator, factor = self.plan.accumulators[a], 1.0
-        if self._by_products(a):
-            factor = -2.0 if accumulator.statistic is SQUARED_DISTANCE else 1.0
-            factor *= -1.0 if accumulator.scale < 0 else 1.0
-        return f"spread_row(rows, i + {r}, {where}, {count}, F({factor}))"
-
-    def _has_norm(self, a: int) -> bool:
-        return self.place.norms[a] is not None and self.form == "products"
-
-    def _norm_row(self, a: int, r: int) -> str:
-        sign = "-" if self.plan.accumulators[a].scale < 0 else ""
-        return f"n{a}_{r} = spread({sign}rows[i + {r}, {self.place.norms[a]}])"
-
-    def _norm_column(self, a: int) -> str:
-        return f"h = load(cols, base + {(self.place.norms[a] or 0) * self.T} + j)"
-
-    def _start(self, a: int, r: int) -> str:
-        """Return the statistic before its first feature."""
-        if not self._has_norm(a):
-            return self._zero()
-        return f"n{a}_{r} {'-' if self.plan.accumulators[a].scale < 0 else '+'} h"
-
-    def _accumulate(self, a: int, r: int, x: str, at: str, count: int) -> list[str]:
-        """Return the lines that add some features to s{a}_{r}; those of the row are in the tuple x."""
-        accumulator, s = self.plan.accumulators[a], f"s{a}_{r}"
-        if self._by_products(a):
-            return [f"{s} = add_products({s}, {x}, cols, {at}, {self.T})"]
-        negative = accumulator.scale < 0
-        if accumulator.statistic is SQUARED_DISTANCE:
-            return [f"{s} = {'sub' if negative else 'add'}_squares({s}, {x}, cols, {at}, {self.T})"]
-        lines = []
-        for q in range(count):
-            lines += [f"y = load(cols, {at} + {q * self.T})", *self._term(a, f"{x}[{q}]", "y", into="d")]
-            lines += [f"{s} = {s} {'-' if negative else '+'} d"]
-        return lines
-
-    def _term(self, a: int, x: str, y: str, into: str, along: str | None = None) -> list[str]:
-        """Return the lines that put the term t(x, y), or its derivative in x or y, into a variable."""
-        ux, uy = expr.symbol("s0"), expr.symbol("s1")
-        e = expr.lift(self.plan.accumulators[a].statistic.term(ux, uy))
-        if along is not None:
-            e = expr.diff(e, along)
-        scratch = Emitter(prefix="p")
-        scratch.constants = self.emitter.constants
-        scratch.name(ux, 0, x)
-        scratch.name(uy, 0, y)
-        result = scratch.write(lower(e), 0)
-        return [*scratch.lines, f"{into} = {result}"]
-
-    def _clamped(self, a: int, r: int, roots: tuple[Expr, ...]) -> list[str]:
-        """Return the line that keeps rounding from taking a squared distance below zero, where a root is taken."""
-        if not self._by_products(a) or not self.plan.accumulators[a].statistic.nonnegative:
-            return []
-        if not any(needs_sign(e, f"s{a}") for e in roots):
-            return []
-        return [f"s{a}_{r} = greatest(s{a}_{r}, {self._zero()})"]
-
-    def _wide_sums(self) -> list[str]:
-        """Return the loops that leave the statistics of wide accumulators in `buf`, one piece of features at a time."""
-        lines: list[str] = []
-        for a, is_wide in enumerate(self.place.wide):
-            if not is_wide:
-                continue
-            rows = range(self.R)
-            lines += [self._norm_row(a, r) for r in rows] if self._has_norm(a) else []
-            start = [self._norm_column(a)] if self._has_norm(a) else []
-            start += [f"store(buf, {self._slot(a, r)} + j, {self._start(a, r)})" for r in rows]
-            lines += self._loop(start)
-            first, last = self.place.offsets[a], self.place.offsets[a] + self.place.widths[a]
-            inner = [f"s{a}_{r} = load(buf, {self._slot(a, r)} + j)" for r in rows]
-            for r in rows:
-                inner += self._accumulate(a, r, f"x{r}", f"base + k * {self.T} + j", PIECE)
-            inner += [f"store(buf, {self._slot(a, r)} + j, s{a}_{r})" for r in rows]
-            piece = [f"x{r} = {self._row(a, r, 'k', PIECE)}" for r in rows]
-            lines += [f"for k in range({first}, {last}, {PIECE}):"]
-            lines += [f"    {line}" for line in [*piece, *self._loop(inner)]]
-        return lines
-
-    def _slot(self, a: int, r: int) -> int:
-        return (a * self.R + r) * self.T
-
-    def _row_features(self) -> list[str]:
-        lines: list[str] = []
-        for a, is_wide in enumerate(self.place.wide):
-            for r in range(0 if is_wide else self.R):
-                lines += [f"x{a}_{r} = {self._row(a, r, str(self.place.offsets[a]), self.place.widths[a])}"]
-                lines += [self._norm_row(a, r)] if self._has_norm(a) else []
-        return lines
-
-    def _statistics(self, roots: tuple[Expr, ...]) -> list[str]:
-        """Return the lines inside the loop over j that compute every statistic for every row."""
-        lines: list[str] = []
-        for a, is_wide in enumerate(self.place.wide):
-            lines += [self._norm_column(a)] if self._has_norm(a) and not is_wide else []
-            for r in range(self.R):
-                self.emitter.name(expr.symbol(f"s{a}"), r, f"s{a}_{r}")
-                if is_wide:
-                    lines += [f"s{a}_{r} = load(buf, {self._slot(a, r)} + j)"]
-                else:
-                    at = f"base + {self.place.offsets[a] * self.T} + j"
-                    lines += [f"s{a}_{r} = {self._start(a, r)}"]
-                    lines += self._accumulate(a, r, f"x{a}_{r}", at, self.place.widths[a])
-                lines += self._clamped(a, r, roots)
-        return lines
-
-    def _written(self, e: Expr, r: int) -> tuple[list[str], str]:
-        """Return the new lines that compute an expression in row r, and the variable that holds it."""
-        before = len(self.emitter.lines)
-        variable = self.emitter.write(e, r)
-        return self.emitter.lines[before:], variable
-
-    # Products with vectors, and blocks --------------------------------------------------------------------------
-
-    def _entries(self) -> tuple[list[str], list[str]]:
-        """Return the lines inside the loop over j that compute K in R rows, and the variables that hold it."""
-        value = lower(self.plan.value)
-        lines, entries = self._statistics((value,)), []
-        for r in range(self.R):
-            more, variable = self._written(value, r)
-            lines += more
-            entries.append(variable)
-        return lines, entries
-
-    def _block(self) -> list[str]:
-        inner, entries = self._entries()
-        inner += [f"store(out, (i + {r} - i0) * extra + J * {self.T} + j, {e})" for r, e in enumerate(entries)]
-        return [*self._wide_sums(), *self._row_features(), *self._loop(inner)]
-
-    def _few_vectors(self) -> list[str]:
-        """Use every entry while it is in a register: its row's sums and its column's are registers too."""
-        R, C, T = self.R, self.C, self.T
-        inner, entries = self._entries()
-        inner += [f"a{r} = weigh_columns(a{r}, {e}, a{r}, right, vbase + j, {T})" for r, e in enumerate(entries)]
-        lines = [*self._wide_sums(), *self._row_features(), *(f"a{r} = zeros(rows, {C})" for r in range(R))]
-        if self.shape.use == "both":
-            inner += [f"m = load_all(extra, j, {T}, {C})"]
-            inner += [f"m = weigh_row(m, {e}, left, i + {r})" for r, e in enumerate(entries)]
-            inner += [f"store_all(extra, j, {T}, m)"]
-        return [*lines, *self._loop(inner), *(f"add_totals(out, i + {r}, 0, a{r})" for r in range(R))]
-
-    def _many_vectors(self) -> list[str]:
-        """Leave a small block of entries in the first-level cache and multiply it with the vectors, twice.
-
-        Two vectors of columns by all right-hand sides, and two rows by all right-hand sides, are as many sums as there
-        are registers: every entry that is loaded is used in one instruction for each of them.
-        """
-        R, C, T, L, block = self.R, self.C, self.T, self.L, self._block_start()
-        inner, entries = self._entries()
-        inner += [f"store(buf, {block} + (i + {r} - b) * {T} + j, {e})" for r, e in enumerate(entries)]
-        lines = [f"for i in range(b, b + {BLOCK}, {R}):"]
-        lines += [f"    {line}" for line in [*self._wide_sums(), *self._row_features(), *self._loop(inner)]]
-        if self.shape.use == "both":
-            lines += [f"for j in range(j0, j1, {2 * L}):"]
-            lines += [f"    m{h} = load_all(extra, j + {h * L}, {T}, {C})" for h in range(2)]
-            lines += [f"    for r in range({BLOCK}):"]
-            lines += [f"        e = load(buf, {block} + r * {T} + j + {h * L})\n                m{h} = weigh_row(m{h}, e, left, b + r)" for h in range(2)]
-            lines += [f"    store_all(extra, j + {h * L}, {T}, m{h})" for h in range(2)]
-        lines += [f"for r in range(0, {BLOCK}, 2):", f"    a0 = zeros(rows, {C})", f"    a1 = zeros(rows, {C})"]
-        sums = [f"e = load(buf, {block} + (r + {h}) * {T} + j)\n                a{h} = weigh_columns(a{h}, e, a{h}, right, vbase + j, {T})" for h in range(2)]
-        lines += [f"    {line}" for line in self._loop(sums)]
-        return [*lines, *(f"    add_totals(out, b + r + {h}, 0, a{h})" for h in range(2))]
-
-    def _block_start(self) -> int:
-        return len(self.place.widths) * self.R * self.T
-
-    # Derivatives ------------------------------------------------------------------------------------------------
-
-    def _weights(self) -> list[str]:
-        """Return the loop that leaves c_ij ∂K/∂sₐ in `buf` and adds up the scalar derivatives.
-
-        c_ij = Σ_q A_iq B_jq, and A_jq B_iq on top where an entry stands for its mirror image too (`grad`; its caller
-        passes a tile of zero A for entries that do not).
-        """
-        R, T, gradient = self.R, self.T, self.shape.use == "grad"
-        wanted = self._wanted()
-        slopes = {a: lower(expr.mul(1.0 if gradient else self._slope_factor(a), self.plan.slopes[a])) for a in wanted}
-        scalars = tuple(lower(e) for e in self.plan.scalars) if gradient else ()
-        count = self.C * (2 if gradient else 1)
-        slot, L = len(self.place.widths) * R * T, self.L
-        lines = [f"for j in range(j0, j1, {2 * L}):"]
-        lines += [f"    c = rank_sums(left, i, {R}, {count}, right, vbase + j, {T})"]
-        lines += [f"    store(buf, {slot + r * T + h * L} + j, c[{2 * r + h}])" for r in range(R) for h in range(2)]
-        lines += self._row_features()
-        lines += [f"g{k} = zeros(rows, 1)" for k in range(len(scalars))]
-        inner = self._statistics((*slopes.values(), *scalars))
-        inner += [f"c_{r} = load(buf, {slot + r * T} + j)" for r in range(R)]
-        for r in range(R):
-            for k, e in enumerate(scalars):
-                more, variable = self._written(e, r)
-                inner += [*more, f"g{k} = (g{k}[0] + c_{r} * {variable},)"]
-            for a in wanted:
-                more, variable = self._written(slopes[a], r)
-                inner += [*more, f"store(buf, {self._slot(a, r)} + j, c_{r} * {variable})"]
-        return [*lines, *self._loop(inner), *(f"add_totals(out, extra, {k}, g{k})" for k in range(len(scalars)))]
-
-    def _slope_factor(self, a: int) -> float:
-        # ∂t/∂x = 2 (x - y), of which the loop computes the difference.
-        return 2.0 if self.plan.accumulators[a].statistic is SQUARED_DISTANCE else 1.0
-
-    def _wanted(self) -> list[int]:
-        """Return the accumulators whose features get a derivative each."""
-        everything = self.shape.use == "inputs"
-        return [a for a, accumulator in enumerate(self.plan.accumulators) if everything or accumulator.by_feature]
-
-    def _by_feature(self) -> list[str]:
-        lines: list[str] = []
-        for a in self._wanted():
-            first, width = self.place.offsets[a], self.place.widths[a]
-            if self.place.wide[a]:
-                lines += [f"for k in range({first}, {first + width}, {GROUP}):"]
-                lines += [f"    {line}" for line in self._feature_group(a, "k", GROUP)]
-                continue
-            groups = -(-width // (GROUP + 4))
-            edges = [first + g * width // groups for g in range(groups + 1)]
-            for low, high in zip(edges, edges[1:], strict=False):
-                lines += self._feature_group(a, str(low), high - low)
-        return lines
-
-    def _feature_group(self, a: int, k: str, count: int) -> list[str]:
-        """Return the loop that sums weight times term (or its derivative) for a few features at once."""
-        R, per_row = self.R, self.shape.use == "inputs"
-        sums = [f"f{r}" for r in range(R if per_row else 1)]
-        lines = [f"x{r} = spread_row(rows, i + {r}, {k}, {count}, F(1.0))" for r in range(R)]
-        lines += [f"{s} = zeros(rows, {count})" for s in sums]
-        inner = [f"w{r} = load(buf, {self._slot(a, r)} + j)" for r in range(R)]
-        for r in range(R):
-            inner += self._weigh(a, f"f{r}" if per_row else "f0", r, f"base + {k} * {self.T} + j", count)
-        if per_row:
-            ends = [f"add_totals(out, i + {r}, {k}, f{r})" for r in range(R)]
-        else:
-            ends = [f"add_totals(out, extra, {len(self.plan.scalars)} + {k}, f0)"]
-            if self.place.tangents[a] is not None:
-                lines += self._tangent_rows(a, k, count)
-                inner += self._tangent_terms(a, k, count)
-                ends += [f"add_totals(out, extra, {len(self.plan.scalars) + self.place.features} + {k}, h0)"]
-        return [*lines, *self._loop(inner), *ends]
-
-    def _weigh(self, a: int, f: str, r: int, at: str, count: int) -> list[str]:
-        statistic, per_row = self.plan.accumulators[a].statistic, self.shape.use == "inputs"
-        if statistic in (SQUARED_DISTANCE, DOT):
-            names = ("weigh_squares", "weigh_differences", "weigh_products", "weigh_columns")
-            name = names[2 * (statistic is DOT) + per_row]
-            return [f"{f} = {name}({f}, w{r}, x{r}, cols, {at}, {self.T})"]
-        lines = []
-        for q in range(count):
-            lines += [f"y = load(cols, {at} + {q * self.T})"]
-            lines += self._term(a, f"x{r}[{q}]", "y", f"d{q}", along="s0" if per_row else None)
-        return [*lines, f"{f} = ({' '.join(f'{f}[{q}] + w{r} * d{q},' for q in range(count))})"]
-
-    def _tangent_rows(self, a: int, k: str, count: int) -> list[str]:
-        lines = [f"z{r} = spread_row(rows, i + {r}, {k} + {self._shift(a)}, {count}, F(1.0))" for r in range(self.R)]
-        return [*lines, f"h0 = zeros(rows, {count})"]
-
-    def _shift(self, a: int) -> int:
-        return (self.place.tangents[a] or 0) - self.place.offsets[a]
-
-    def _tangent_terms(self, a: int, k: str, count: int) -> list[str]:
-        """Return the lines that add w (∂t/∂x ẋ + ∂t/∂y ẏ) for each feature."""
-        lines = []
-        for r in range(self.R):
-            for q in range(count):
-                lines += [f"y = load(cols, base + ({k} + {q}) * {self.T} + j)"]
-                lines += [f"u = load(cols, base + ({k} + {q + self._shift(a)}) * {self.T} + j)"]
-                lines += self._term(a, f"x{r}[{q}]", "y", "d", along="s0")
-                lines += self._term(a, f"x{r}[{q}]", "y", "e", along="s1")
-                lines += [f"e{q} = d * z{r}[{q}] + e * u"]
-            lines += [f"h0 = ({' '.join(f'h0[{q}] + w{r} * e{q},' for q in range(count))})"]
-        return lines
-
-
-# Drivers ----------------------------------------------------------------------------------------------------------
-
-# `state` is shared by the threads: the next task, a request to stop, tasks done, then for every chunk of rows how many
-# tasks have written to it. A task waits until both of its chunks have had exactly the tasks that come before it in the
-# list, so every sum has one order, whatever the number of threads.
-NEXT, STOP, DONE, TURNS = 0, 1, 2, 3
-
-_CALL = "tile_{form}(rows, cols, left, right, par, buf, {extra}, {out}, {i0}, {i1}, {j0}, {j1}, {J})"
-
-
-def _call(forms: tuple[str, ...], indent: int, **arguments: str) -> str:
-    pad = " " * indent
-    calls = [_CALL.format(form=form, **arguments) for form in forms]
-    if len(forms) == 1:
-        return pad + calls[0]
-    return f"{pad}if differences:\n{pad}    {calls[1]}\n{pad}else:\n{pad}    {calls[0]}"
-
-
-def _driver(shape: Shape, place: Layout, forms: tuple[str, ...], R: int) -> str:
-    T, C = place.tile, max(shape.vectors, 1)
-    slots = (len(place.widths) + 1) * R + (BLOCK if shape.vectors >= MANY else 0)
-    buffer = f"    buf = np.empty({slots * T}, F)"
-    if shape.use == "both":
-        return _SYMMETRIC.format(
-            F=shape.dtype,
-            T=T,
-            C=C,
-            S=SQUARE,
-            buffer=buffer,
-            below=_call(forms, 16, extra="mirror", out="out", i0=f"I * {T}", i1=f"(I + 1) * {T}", j0="0", j1=str(T), J="J"),
-            rest=_call(forms, 20, extra="mirror", out="out", i0="i", i1=f"i + {SQUARE}", j0=f"i - J * {T} + {SQUARE}", j1=str(T), J="J"),
-            itself=_call(forms, 20, extra="unused", out="out", i0="i", i1=f"i + {SQUARE}", j0=f"i - J * {T}", j1=f"i - J * {T} + {SQUARE}", J="J"),
-        )  # fmt: skip
-    if shape.use == "grad":
-        off = dict(extra="task", out="out", J="J")
-        return _GRADIENT.format(
-            F=shape.dtype,
-            T=T,
-            C=C,
-            S=SQUARE,
-            buffer=buffer,
-            below=_call(forms, 16, **off, i0=f"I * {T}", i1=f"(I + 1) * {T}", j0="0", j1=str(T)),
-            rest=_call(forms, 20, **off, i0="i", i1=f"i + {SQUARE}", j0=f"i - J * {T} + {SQUARE}", j1=str(T)),
-            itself=_call(forms, 20, **off, i0="i", i1=f"i + {SQUARE}", j0=f"i - J * {T}", j1=f"i - J * {T} + {SQUARE}").replace("right,", "alone,"),
-        )  # fmt: skip
-    block = shape.use == "block"
-    return _RECTANGULAR.format(
-        F=shape.dtype,
-        buffer=buffer,
-        width=f"{shape.dtype}[::1]" if block else "float64[:, ::1]",
-        kind="int64",
-        call=_call(
-            forms,
-            12,
-            extra="stride",
-            out="out[tasks[task, 0] * stride :]" if block else "out",
-            i0="tasks[task, 0]",
-            i1="tasks[task, 1]",
-            j0="0",
-            j1=str(T),
-            J="J",
-        ),
-    )
-
-
-_SYMMETRIC = '''@njit(
-    "void({F}[:, ::1], {F}[::1], {F}[:, ::1], {F}[::1], {F}[::1], float64[:, ::1],"
-    " int64[:, ::1], int64[::1], uint8[:, ::1], int64, boolean)",
-    nogil=True, cache=True,
-)
-def run(rows, cols, left, right, par, out, tasks, state, skip, span, differences):
-{buffer}
-    mirror = np.empty({C} * {T}, F)
-    unused = np.zeros({C} * {T}, F)
-    tiles = rows.shape[0] // {T}
-    skipping = skip.shape[0] > 0
-    while True:
-        task = fetch_add(state, 0, 1)
-        if task >= tasks.shape[0] or peek(state, 1) != 0:
-            return
-        first, second = tasks[task, 0], tasks[task, 1]
-        while peek(state, 3 + first) != tasks[task, 2] or peek(state, 3 + second) != tasks[task, 3]:
-            if peek(state, 1) != 0:
-                return
-        for J in range(second * span, min((second + 1) * span, tiles)):
-            if peek(state, 1) != 0:
-                return
-            for I in range(first * span, min((first + 1) * span, tiles, J)):
-                if skipping and skip[I, J]:
-                    continue
-                mirror[:] = F(0.0)
-{below}
-                for j in range({T}):
-                    for c in range({C}):
-                        out[J * {T} + j, c] += mirror[c * {T} + j]
-            if first == second:
-                mirror[:] = F(0.0)
-                for i in range(J * {T}, (J + 1) * {T}, {S}):
-{itself}
-{rest}
-                for j in range({T}):
-                    for c in range({C}):
-                        out[J * {T} + j, c] += mirror[c * {T} + j]
-        fetch_add(state, 3 + first, 1)
-        if second != first:
-            fetch_add(state, 3 + second, 1)
-        fetch_add(state, 2, 1)'''
-
-_GRADIENT = '''@njit(
-    "void({F}[:, ::1], {F}[::1], {F}[:, ::1], {F}[::1], {F}[::1], {F}[::1], float64[:, ::1],"
-    " int64[:, ::1], int64[::1], uint8[:, ::1], boolean)",
-    nogil=True, cache=True,
-)
-def run(rows, cols, left, right, alone, par, out, tasks, state, skip, differences):
-{buffer}
-    skipping = skip.shape[0] > 0
-    while True:
-        task = fetch_add(state, 0, 1)
-        if task >= tasks.shape[0] or peek(state, 1) != 0:
-            return
-        once = tasks[task, 4] != 0
-        for J in range(tasks[task, 2], tasks[task, 3]):
-            if peek(state, 1) != 0:
-                return
-            for I in range(tasks[task, 0], min(tasks[task, 1], J) if once else tasks[task, 1]):
-                if skipping and skip[I, J]:
-                    continue
-{below}
-            if once:
-                for i in range(J * {T}, (J + 1) * {T}, {S}):
-{itself}
-{rest}
-        fetch_add(state, 2, 1)'''
-
-_RECTANGULAR = '''@njit(
-    "void({F}[:, ::1], {F}[::1], {F}[:, ::1], {F}[::1], {F}[::1], {width},"
-    " int64[:, ::1], int64[::1], uint8[:, ::1], int64, boolean)",
-    nogil=True, cache=True,
-)
-def run(rows, cols, left, right, par, out, tasks, state, skip, stride, differences):
-{buffer}
-    skipping = skip.shape[0] > 0
-    while True:
-        task = fetch_add(state, 0, 1)
-        if task >= tasks.shape[0]:
-            return
-        for J in range(tasks[task, 2]):
-            if peek(state, 1) != 0:
-                return
-            if skipping and skip[task, J]:
-                continue
-{call}
-        fetch_add(state, 2, 1)'''

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from precog.codegen import expr
+from precog.codegen import calculus, expr
 from precog.codegen.expr import Expr
 from precog.kernels import Additive, Kernel, Leaf, Statistic
 from precog.kernels.objects import Objects
 
-# A slope at coinciding points beyond this means a root: k falls like a distance, and the rounding of |u|² + |w|² - 2 u·w
-# would show as its square root.
+# A slope at coinciding points beyond this means a root: k falls like a distance, and the rounding of
+# |u|² + |w|² - 2 u·w would show as its square root.
 STEEP = 1e6
 ONE_OVER_LN2 = 1.0 / math.log(2.0)
 
@@ -105,8 +105,8 @@ def trace_leaf(leaf: Leaf, i: int) -> Expr:
     unused = [n for n in names if f"{n}{i}" not in expr.symbols(traced)]
     if unused and kind != "White":
         raise TypeError(
-            f"{kind}.formula(s, p) does not read p.{unused[0]}; write p.{unused[0]}, not self.{unused[0]}: a value taken "
-            "from self would be compiled in, and never learnt"
+            f"{kind}.formula(s, p) does not read p.{unused[0]}; write p.{unused[0]}, not self.{unused[0]}: a value "
+            "taken from self would be compiled in, and never learnt"
         )
     return traced
 
@@ -126,11 +126,11 @@ def trace(kernel: Kernel, d: int) -> Plan:
 
 @lru_cache(maxsize=256)
 def _plan(value: Expr, specs: tuple[_Spec, ...], learnt: tuple[tuple[int, str], ...]) -> Plan:
-    owned = [(i, name, expr.mul(expr.symbol(f"{name}{i}"), expr.diff(value, f"{name}{i}"))) for i, name in learnt]
+    owned = [(i, name, expr.mul(expr.symbol(f"{name}{i}"), calculus.diff(value, f"{name}{i}"))) for i, name in learnt]
     for spec in specs:
         if spec.scale_is_scalar and spec.scale_free:
             stat = expr.symbol(f"stat{spec.leaf}")
-            slope = expr.diff(value, f"stat{spec.leaf}")
+            slope = calculus.diff(value, f"stat{spec.leaf}")
             owned.append((spec.leaf, "length_scale", expr.mul(-spec.statistic.degree, stat, slope)))
     owned = [(i, name, e) for i, name, e in owned if e != expr.ZERO]
 
@@ -144,7 +144,7 @@ def _plan(value: Expr, specs: tuple[_Spec, ...], learnt: tuple[tuple[int, str], 
             renamed[f"stat{s.leaf}"] = expr.mul(expr.symbol(f"ratio{s.leaf}"), expr.symbol(f"s{slot[s.shared_with]}"))
     value = expr.substitute(value, renamed)
     scalars = [expr.substitute(e, renamed) for _, _, e in owned]
-    slopes = [expr.diff(value, f"s{a}") for a in range(len(heads))]
+    slopes = [calculus.diff(value, f"s{a}") for a in range(len(heads))]
 
     accumulators = []
     for a, s in enumerate(heads):
@@ -195,9 +195,7 @@ def needs_sign(e: Expr, name: str) -> bool:
         return False
     if e.op in ("log", "log1p"):
         return True
-    if e.op == "mul" and any(
-        q != int(q) and name in expr.symbols(a) for a, q in zip(e.args, e.value[1], strict=True)
-    ):
+    if e.op == "mul" and any(q != int(q) and name in expr.symbols(a) for a, q in zip(e.args, e.value[1], strict=True)):
         return True
     return any(needs_sign(a, name) for a in e.args)
 
@@ -223,11 +221,11 @@ def _absorbed(value: Expr, name: str) -> float:
     """Return the scale c for which the formula in s' = c s is cheapest: exp(-s/2) becomes 2^s' with nothing to do."""
     lowered = lower(value)
     signed = needs_sign(lowered, name)
-    best, least = 1.0, expr.cost(lowered)
+    best, least = 1.0, calculus.cost(lowered)
     for c in sorted(_coefficients(lowered, name)):
         if c < 0.0 and signed:
             continue
-        tried = expr.cost(expr.substitute(lowered, {name: expr.mul(1.0 / c, expr.symbol(name))}))
+        tried = calculus.cost(expr.substitute(lowered, {name: expr.mul(1.0 / c, expr.symbol(name))}))
         if tried < least:
             best, least = c, tried
     return best

@@ -5,7 +5,7 @@ registers spill. So the generated loops do not ask: they load, combine and store
 below become single LLVM vector instructions, legal on every instruction set (LLVM splits what the CPU lacks), and the
 transcendental functions are range reductions and polynomials made of them.
 
-Accuracy, relative: exp2 1e-7 / 3e-16, log2 1e-7 / 4e-16 (single / double precision). exp2 flushes to the smallest normal
+Accuracy, relative: exp2 1e-7 / 3e-16, log2 1e-7 / 4e-16 (single / double precision). exp2 gives the smallest normal
 number below -126 / -1022; log2(0) is -127 / -1023.
 """
 
@@ -40,7 +40,7 @@ def _host_bytes() -> int:
 BYTES = _host_bytes()
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """The Numba type of one vector register of float32 or float64."""
 
     def __init__(self, dtype: Any) -> None:
@@ -54,13 +54,13 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 @register_model(Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, vector.llvm)
 
 
 def _arithmetic(op: Any, method: str) -> None:
-    class Rule(AbstractTemplate):  # type: ignore[misc]
+    class Rule(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             if len(args) == 2 and isinstance(args[0], Vector) and args[0] == args[1]:
                 return signature(args[0], *args)
@@ -70,14 +70,19 @@ def _arithmetic(op: Any, method: str) -> None:
     lower_builtin(op, Vector, Vector)(lambda context, builder, sig, args: getattr(builder, method)(*args))
 
 
-for _op, _method in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
+for _op, _method in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
     _arithmetic(_op, _method)
 
 # Additions that must not be reassociated: a large constant is added and taken off again to round to a whole number.
 STRICT = ("nsz",)
 
 
-class _Words:
+class Words:
     """LLVM building blocks for one vector type: constants, integer views and the usual instructions."""
 
     def __init__(self, builder: Any, vector: Any) -> None:
@@ -148,7 +153,7 @@ EXP2_DOUBLE = (
 )
 
 
-def _exp2(w: _Words, x: Any) -> Any:
+def _exp2(w: Words, x: Any) -> Any:
     """2^x = 2^k 2^f with k whole: k is added to the exponent bits of the polynomial's value."""
     x = w.pick(">", x, w.const(1.0 - w.bias))
     z, k = w.round(x)
@@ -156,7 +161,7 @@ def _exp2(w: _Words, x: Any) -> Any:
     return w.as_float(w.b.add(w.as_int(p), w.b.shl(w.as_int(z), w.whole(w.mantissa))))
 
 
-def _log2(w: _Words, x: Any, lost: Any = None) -> Any:
+def _log2(w: Words, x: Any, lost: Any = None) -> Any:
     """log2(x + lost) = k + log2 m with m in [√½, √2), log2 m = 2/ln2 (z + z³/3 + z⁵/5 + ...) for z = (m-1)/(m+1).
 
     `lost` is what rounding took from x; it goes into m - 1, where it still counts.
@@ -177,7 +182,7 @@ def _log2(w: _Words, x: Any, lost: Any = None) -> Any:
     return w.b.fadd(whole, w.b.fmul(z, series))
 
 
-def _log1p(w: _Words, x: Any) -> Any:
+def _log1p(w: Words, x: Any) -> Any:
     """log(1 + x), with what the addition loses put back."""
     one = w.const(1.0)
     u = w.b.fadd(x, one, flags=STRICT)
@@ -190,7 +195,7 @@ HALF_PI_SINGLE = (1.5703125, 4.837512969970703125e-4, 7.549789948768648e-8)
 HALF_PI_DOUBLE = (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 
 
-def _sine(w: _Words, x: Any, *, quarter: int) -> Any:
+def _sine(w: Words, x: Any, *, quarter: int) -> Any:
     """sin(x + quarter π/2): reduce to |r| <= π/4, take sine or cosine there, and the sign of the quadrant."""
     z, k = w.round(w.b.fmul(x, w.const(2.0 / math.pi)))
     r = x
@@ -206,7 +211,7 @@ def _sine(w: _Words, x: Any, *, quarter: int) -> Any:
     return w.as_float(w.b.xor(w.as_int(w.b.select(odd, cosine, sine)), sign))
 
 
-def _step(w: _Words, x: Any) -> Any:
+def _step(w: Words, x: Any) -> Any:
     zero, half, one = w.const(0.0), w.const(0.5), w.const(1.0)
     above = w.b.select(w.b.fcmp_ordered(">", x, zero), one, half)
     return w.b.select(w.b.fcmp_ordered("<", x, zero), zero, above)
@@ -215,7 +220,7 @@ def _step(w: _Words, x: Any) -> Any:
 def _elementwise(name: str, rule: Callable[..., Any]) -> Any:
     def typed(typing: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            return rule(_Words(builder, sig.return_type.llvm), *args)
+            return rule(Words(builder, sig.return_type.llvm), *args)
 
         return x(x), generate
 
@@ -226,7 +231,7 @@ def _elementwise(name: str, rule: Callable[..., Any]) -> Any:
 def _pairwise(name: str, rule: Callable[..., Any]) -> Any:
     def typed(typing: Any, x: Any, y: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            return rule(_Words(builder, sig.return_type.llvm), *args)
+            return rule(Words(builder, sig.return_type.llvm), *args)
 
         return x(x, y), generate
 
@@ -244,277 +249,3 @@ absolute = _elementwise("absolute", lambda w, x: w.call("fabs", x))
 step = _elementwise("step", _step)
 least = _pairwise("least", lambda w, x, y: w.pick("<", x, y))
 greatest = _pairwise("greatest", lambda w, x, y: w.pick(">", x, y))
-
-
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
-    """Return a pointer to array[index], the array taken as flat."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), kind.as_pointer())
-
-
-class _Column:
-    """The vectors array[at], array[at + stride], ... of a flat array."""
-
-    def __init__(self, context: Any, builder: Any, array_type: Any, array: Any, at: Any, stride: Any) -> None:
-        self.builder, self.at, self.stride = builder, at, stride
-        self.bytes = array_type.dtype.bitwidth // 8
-        self.vector = Vector(array_type.dtype).llvm
-        self.data = context.make_array(array_type)(context, builder, array).data
-
-    def pointer(self, q: int) -> Any:
-        step = self.builder.mul(self.stride, ir.Constant(self.stride.type, q))
-        where = self.builder.gep(self.data, [self.builder.add(self.at, step)])
-        return self.builder.bitcast(where, self.vector.as_pointer())
-
-    def load(self, q: int) -> Any:
-        return self.builder.load(self.pointer(q), align=self.bytes)
-
-    def store(self, q: int, value: Any) -> None:
-        self.builder.store(value, self.pointer(q), align=self.bytes)
-
-
-def _spread(builder: Any, vector: Any, scalar: Any) -> Any:
-    empty = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
-    return builder.shuffle_vector(first, empty, lanes)
-
-
-def _total(builder: Any, x: Any) -> Any:
-    """Return the sum of the lanes as float64."""
-    scalar, bits = x.type.element, 32 if isinstance(x.type.element, ir.FloatType) else 64
-    kind = ir.FunctionType(scalar, [scalar, x.type])
-    reduce = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.type.count}f{bits}")
-    result = builder.call(reduce, [ir.Constant(scalar, -0.0), x], fastmath=("reassoc", "nsz"))
-    return builder.fpext(result, ir.DoubleType()) if bits == 32 else result
-
-
-def _flat(context: Any, builder: Any, array_type: Any, array: Any, i: Any, k: Any) -> Any:
-    """Return the flat index of array[i, k]."""
-    width = cgutils.unpack_tuple(builder, context.make_array(array_type)(context, builder, array).shape)[1]
-    return builder.add(builder.mul(i, width), k)
-
-
-@intrinsic  # type: ignore[misc]
-def load(typing, array, index):  # type: ignore[no-untyped-def]
-    """Return the vector that starts at array[index]."""
-    vector = Vector(array.dtype)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        where = _address(context, builder, sig.args[0], *args, vector.llvm)
-        return builder.load(where, align=array.dtype.bitwidth // 8)
-
-    return vector(array, index), generate
-
-
-@intrinsic  # type: ignore[misc]
-def store(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """Write a vector to array[index] and on."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        where = _address(context, builder, sig.args[0], args[0], args[1], value.llvm)
-        builder.store(args[2], where, align=array.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return types.void(array, index, value), generate
-
-
-@intrinsic  # type: ignore[misc]
-def spread(typing, scalar):  # type: ignore[no-untyped-def]
-    """Return a vector with `scalar` in every lane."""
-    vector = Vector(scalar)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        return _spread(builder, vector.llvm, args[0])
-
-    return vector(scalar), generate
-
-
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
-def spread_row(typing, array, i, k, count, factor):  # type: ignore[no-untyped-def]
-    """Return factor · array[i, k], factor · array[i, k + 1], ..., each in every lane of a vector of its own."""
-    result = types.UniTuple(Vector(array.dtype), count.literal_value)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        k64 = context.cast(builder, args[2], sig.args[2], types.int64)
-        at = _flat(context, builder, sig.args[0], args[0], args[1], k64)
-        vectors = []
-        for q in range(result.count):
-            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
-            vectors.append(_spread(builder, result.dtype.llvm, builder.fmul(args[4], scalar)))
-        return context.make_tuple(builder, result, vectors)
-
-    return result(array, i, k, count, factor), generate
-
-
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
-def zeros(typing, array, count):  # type: ignore[no-untyped-def]
-    """Return `count` vectors of zeros, of the array's type."""
-    result = types.UniTuple(Vector(array.dtype), count.literal_value)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        zero = _Words(builder, result.dtype.llvm).const(0.0)
-        return context.make_tuple(builder, result, [zero] * result.count)
-
-    return result(array, count), generate
-
-
-def _summing(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
-    """Return an intrinsic (s, x, array, at, stride) -> s with rule(builder, s, x_q, y_q) applied for every q."""
-
-    def typed(typing: Any, s: Any, x: Any, array: Any, at: Any, stride: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            total, rows = args[0], cgutils.unpack_tuple(builder, args[1])
-            column = _Column(context, builder, sig.args[2], *args[2:])
-            for q, value in enumerate(rows):
-                total = rule(builder, total, value, column.load(q))
-            return total
-
-        return s(s, x, array, at, stride), generate
-
-    typed.__name__, typed.__doc__ = name, doc
-    return intrinsic(typed)
-
-
-def _square(b: Any, x: Any, y: Any) -> Any:
-    d = b.fsub(x, y)
-    return b.fmul(d, d)
-
-
-add_products = _summing("add_products", "s + Σ x y", lambda b, s, x, y: b.fadd(s, b.fmul(x, y)))
-add_squares = _summing("add_squares", "s + Σ (x - y)²", lambda b, s, x, y: b.fadd(s, _square(b, x, y)))
-sub_squares = _summing("sub_squares", "s - Σ (x - y)²", lambda b, s, x, y: b.fsub(s, _square(b, x, y)))
-
-
-def _each(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
-    """Return an intrinsic (f, w, x, array, at, stride) -> f with f_q + rule(builder, w, x_q, y_q) for every q."""
-
-    def typed(typing: Any, f: Any, w: Any, x: Any, array: Any, at: Any, stride: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            sums, rows = (cgutils.unpack_tuple(builder, t) for t in (args[0], args[2]))
-            column = _Column(context, builder, sig.args[3], *args[3:])
-            new = [builder.fadd(s, rule(builder, args[1], rows[q], column.load(q))) for q, s in enumerate(sums)]
-            return context.make_tuple(builder, f, new)
-
-        return f(f, w, x, array, at, stride), generate
-
-    typed.__name__, typed.__doc__ = name, doc
-    return intrinsic(typed)
-
-
-weigh_columns = _each("weigh_columns", "f + w y", lambda b, w, x, y: b.fmul(w, y))
-weigh_products = _each("weigh_products", "f + w x y", lambda b, w, x, y: b.fmul(w, b.fmul(x, y)))
-weigh_differences = _each("weigh_differences", "f + w (x - y)", lambda b, w, x, y: b.fmul(w, b.fsub(x, y)))
-weigh_squares = _each("weigh_squares", "f + w (x - y)²", lambda b, w, x, y: b.fmul(w, _square(b, x, y)))
-
-
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
-def load_all(typing, array, at, stride, count):  # type: ignore[no-untyped-def]
-    """Return the vectors at array[at], array[at + stride], ..., `count` of them."""
-    result = types.UniTuple(Vector(array.dtype), count.literal_value)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        stride = context.cast(builder, args[2], sig.args[2], types.int64)
-        column = _Column(context, builder, sig.args[0], args[0], args[1], stride)
-        return context.make_tuple(builder, result, [column.load(q) for q in range(result.count)])
-
-    return result(array, at, stride, count), generate
-
-
-@intrinsic  # type: ignore[misc]
-def store_all(typing, array, at, stride, vectors):  # type: ignore[no-untyped-def]
-    """Write vectors to array[at], array[at + stride], ..."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        column = _Column(context, builder, sig.args[0], *args[:3])
-        for q, value in enumerate(cgutils.unpack_tuple(builder, args[3])):
-            column.store(q, value)
-        return context.get_dummy_value()
-
-    return types.void(array, at, stride, vectors), generate
-
-
-@intrinsic  # type: ignore[misc]
-def weigh_row(typing, f, w, array, i):  # type: ignore[no-untyped-def]
-    """Return f with f_q + w array[i, q] for every q."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        data = context.make_array(sig.args[2])(context, builder, args[2]).data
-        at = _flat(context, builder, sig.args[2], args[2], args[3], ir.Constant(ir.IntType(64), 0))
-        new = []
-        for q, total in enumerate(cgutils.unpack_tuple(builder, args[0])):
-            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
-            new.append(builder.fadd(total, builder.fmul(args[1], _spread(builder, w.llvm, scalar))))
-        return context.make_tuple(builder, f, new)
-
-    return f(f, w, array, i), generate
-
-
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
-def rank_sums(typing, left, i, height, count, right, at, stride):  # type: ignore[no-untyped-def]
-    """Return Σ_q left[i + r, q] · right[at + q stride] for `height` rows r and two neighbouring vectors, row by row.
-
-    The sums stay in registers while q runs, so every number that is loaded is used at least twice.
-    """
-    vector = Vector(left.dtype)
-    result = types.UniTuple(vector, 2 * height.literal_value)
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        words, whole = _Words(builder, vector.llvm), ir.IntType(64)
-        stride = context.cast(builder, args[6], sig.args[6], types.int64)
-        next_at = builder.add(args[5], ir.Constant(whole, vector.lanes))
-        sides = [_Column(context, builder, sig.args[4], args[4], start, stride) for start in (args[5], next_at)]
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        rows = []
-        for r in range(height.literal_value):
-            row = builder.add(args[1], ir.Constant(whole, r))
-            rows.append(_flat(context, builder, sig.args[0], args[0], row, ir.Constant(whole, 0)))
-        sums = [words.const(0.0)] * result.count
-        for q in range(count.literal_value):
-            columns = [side.load(q) for side in sides]
-            for r, first in enumerate(rows):
-                scalar = builder.load(builder.gep(data, [builder.add(first, ir.Constant(whole, q))]))
-                weight = _spread(builder, vector.llvm, scalar)
-                for h, column in enumerate(columns):
-                    sums[2 * r + h] = builder.fadd(sums[2 * r + h], builder.fmul(weight, column))
-        return context.make_tuple(builder, result, sums)
-
-    return result(left, i, height, count, right, at, stride), generate
-
-
-@intrinsic  # type: ignore[misc]
-def add_totals(typing, out, i, k, vectors):  # type: ignore[no-untyped-def]
-    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ..., in float64."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        at = _flat(context, builder, sig.args[0], args[0], args[1], args[2])
-        for q, vector in enumerate(cgutils.unpack_tuple(builder, args[3])):
-            where = builder.gep(data, [builder.add(at, ir.Constant(at.type, q))])
-            builder.store(builder.fadd(builder.load(where), _total(builder, vector)), where)
-        return context.get_dummy_value()
-
-    return types.void(out, i, k, vectors), generate
-
-
-@intrinsic  # type: ignore[misc]
-def fetch_add(typing, array, index, amount):  # type: ignore[no-untyped-def]
-    """Add to array[index] as one indivisible step and return what was there."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        where = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(64))
-        return builder.atomic_rmw("add", where, args[2], "acq_rel")
-
-    return types.int64(array, index, amount), generate
-
-
-@intrinsic  # type: ignore[misc]
-def peek(typing, array, index):  # type: ignore[no-untyped-def]
-    """Return array[index] as the other threads left it, with all that they wrote before."""
-
-    def generate(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        where = _address(context, builder, sig.args[0], *args, ir.IntType(64))
-        return builder.load_atomic(where, "acquire", 8)
-
-    return types.int64(array, index), generate

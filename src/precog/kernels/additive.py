@@ -46,7 +46,9 @@ class Additive(Leaf):
     def check(self, name: str, X: Any) -> None:
         owner, d = type(self).__name__, X.shape[1]
         if self.columns is not None and self.columns and max(self.columns) >= d:
-            raise ValueError(f"{owner}: column {max(self.columns)} is out of range, {name} has {d} columns (0 to {d - 1})")
+            raise ValueError(
+                f"{owner}: column {max(self.columns)} is out of range, {name} has {d} columns (0 to {d - 1})"
+            )
         width = d if self.columns is None else len(self.columns)
         if isinstance(self.length_scale, tuple) and len(self.length_scale) != width:
             raise ValueError(

@@ -103,7 +103,9 @@ class Kernel(ABC):
         fixed = self.with_leaves(leaves)
         unknown = [name for name in names if name not in matched]
         if unknown:
-            raise ValueError(f"no hyperparameter {unknown[0]!r}; this kernel has {', '.join(self.names) or 'none free'}")
+            raise ValueError(
+                f"no hyperparameter {unknown[0]!r}; this kernel has {', '.join(self.names) or 'none free'}"
+            )
         return fixed  # type: ignore[return-value]
 
     def __add__(self, other: Kernel | float) -> Kernel:
@@ -255,7 +257,7 @@ class Leaf(Kernel):
         for name, values, bounds, many in self._parts():
             replaced = tuple(v if b == "fixed" else next(new) for v, b in zip(values, bounds, strict=True))
             changes[name] = replaced if many else replaced[0]
-        return dataclasses.replace(self, **changes)
+        return _replaced(self, changes)
 
     def _fix(self, prefix: str, names: Iterable[str], matched: set[str]) -> Self:
         changes: dict[str, Any] = {}
@@ -267,7 +269,7 @@ class Leaf(Kernel):
                 fixed = tuple("fixed" if h else b for h, b in zip(hit, bounds, strict=True))
                 changes[f"{name}_bounds"] = "fixed" if all(hit) or not many else fixed
                 matched |= own
-        return dataclasses.replace(self, **changes) if changes else self
+        return _replaced(self, changes) if changes else self
 
     def leaves(self) -> tuple[Leaf, ...]:
         return (self,)
@@ -285,6 +287,10 @@ class Leaf(Kernel):
             if "hyperparameter" in f.metadata or getattr(self, f.name) != f.default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _replaced(leaf: Any, changes: dict[str, Any]) -> Any:
+    return dataclasses.replace(leaf, **changes)
 
 
 def _written(value: Any, number: Callable[[float], str], *, pair: bool) -> str:

@@ -61,8 +61,8 @@ class HistogramIntersection(Additive):
         if U.size and U.min() < 0:
             row, column = np.argwhere(U < 0)[0]
             raise ValueError(
-                f"HistogramIntersection needs inputs that are not negative; row {row} of {name} has {U[row, column]:g}. "
-                "Shift or clip the columns, or name the histogram's columns with columns="
+                f"HistogramIntersection needs inputs that are not negative; row {row} of {name} has "
+                f"{U[row, column]:g}; shift or clip the columns, or name the histogram's columns with columns="
             )
 
 

@@ -58,7 +58,7 @@ class Precomputed(Objects):
             i, j = np.unravel_index(int(gap.argmax()), M.shape)
             raise ValueError(f"Precomputed: matrix is not symmetric; entries ({i}, {j}) and ({j}, {i}) differ")
         object.__setattr__(self, "matrix", M)
-        object.__setattr__(self, "digest", hashlib.sha256(np.ascontiguousarray(M)).hexdigest())
+        object.__setattr__(self, "digest", hashlib.sha256(np.ascontiguousarray(M).tobytes()).hexdigest())
 
     def block(self, rows: Any, columns: Any) -> Array:
         taken: Array = self.matrix[np.ix_(_indices(rows), _indices(columns))]

@@ -14,7 +14,12 @@ from precog.kernels.dotproduct import Constant, Linear, Polynomial
 from precog.kernels.parameters import Bounds
 from precog.kernels.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
-MATERN = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
+MATERN: dict[float, type[RBF | Matern12 | Matern32 | Matern52]] = {
+    0.5: Matern12,
+    1.5: Matern32,
+    2.5: Matern52,
+    math.inf: RBF,
+}
 
 
 def from_sklearn(kernel: Any, n_features: int | None = None) -> Kernel:
@@ -88,7 +93,9 @@ def _pairwise(k: Any, _: int | None) -> Kernel:
 _RULES: dict[str, Callable[[Any, int | None], Kernel]] = {
     "RBF": lambda k, _: RBF(**_scale(k)),
     "Matern": _matern,
-    "RationalQuadratic": lambda k, _: RationalQuadratic(**_scale(k), alpha=k.alpha, alpha_bounds=_bounds(k.alpha_bounds)),  # type: ignore[call-arg]
+    "RationalQuadratic": lambda k, _: RationalQuadratic(
+        **_scale(k), alpha=k.alpha, alpha_bounds=_bounds(k.alpha_bounds)
+    ),  # type: ignore[call-arg]
     "ExpSineSquared": _periodic,
     "DotProduct": _dot_product,
     "ConstantKernel": lambda k, _: Constant(k.constant_value, variance_bounds=_bounds(k.constant_value_bounds)),  # type: ignore[call-arg]

@@ -146,4 +146,8 @@ class Noisy(Operator):
         return hash((Noisy, self.K, np.asarray(self.noise).tobytes()))
 
     def __repr__(self) -> str:
-        return f"{self.K!r} + {self.noise!r}" if np.ndim(self.noise) == 0 else f"{self.K!r} + noise of shape ({len(self)},)"
+        return (
+            f"{self.K!r} + {self.noise!r}"
+            if np.ndim(self.noise) == 0
+            else f"{self.K!r} + noise of shape ({len(self)},)"
+        )

@@ -123,7 +123,7 @@ def indices(name: str, which: Any, n: int) -> Any:
         return np.flatnonzero(A)
     if A.ndim != 1 or (A.size and A.dtype.kind not in "iu"):
         raise ValueError(f"{name} must be a slice, a mask or whole numbers, got {which!r}")
-    wrong = (A < -n) | (A >= n)
+    wrong = (-n > A) | (n <= A)
     if wrong.any():
         raise IndexError(f"{name}: {A[np.argmax(wrong)]} is out of range for {n}")
     return np.where(A < 0, A + n, A).astype(np.intp)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from precog import checks
-from precog.codegen import expr
+from precog.codegen import calculus, expr
 from precog.codegen.plan import trace_leaf
 from precog.kernels import Additive, Kernel
 from precog.kernels.statistics import Array
@@ -59,10 +59,10 @@ def gradient(theta: Theta, X: Any, Z: Any, A: Array, B: Array, callback: Progres
         values = constants | {f"stat{i}": leaf.pairs(part, Z) for i, leaf in enumerate(leaves)}
         for i, leaf in enumerate(leaves):
             for name in leaf.formula_parameters():
-                slope = expr.evaluate(expr.diff(value, f"{name}{i}"), values)
+                slope = expr.evaluate(calculus.diff(value, f"{name}{i}"), values)
                 theta.add(i, name, _weighted(C, slope) * constants[f"{name}{i}"])
             if isinstance(leaf, Additive) and any(free for _, free in leaf.elements()):
-                weights = C * expr.evaluate(expr.diff(value, f"stat{i}"), values)
+                weights = C * expr.evaluate(calculus.diff(value, f"stat{i}"), values)
                 _add_map(theta, i, leaf, part, Z, weights)
         if callback:
             callback(rows.stop / n)
@@ -93,7 +93,7 @@ def _add_map(theta: Theta, i: int, leaf: Additive, X: Array, Z: Array, weights: 
 def _term_slopes(leaf: Additive) -> tuple[expr.Expr, expr.Expr]:
     """Return ∂t/∂x and ∂t/∂y in the symbols s0 and s1."""
     term = expr.lift(leaf.statistic.term(expr.symbol("s0"), expr.symbol("s1")))
-    return expr.diff(term, "s0"), expr.diff(term, "s1")
+    return calculus.diff(term, "s0"), calculus.diff(term, "s1")
 
 
 def input_gradient(kernel: Kernel, X: Array, Z: Array, A: Array, B: Array) -> Array:
@@ -109,7 +109,7 @@ def input_gradient(kernel: Kernel, X: Array, Z: Array, A: Array, B: Array) -> Ar
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Additive):
                 continue
-            weights = C * expr.evaluate(expr.diff(value, f"stat{i}"), values)
+            weights = C * expr.evaluate(calculus.diff(value, f"stat{i}"), values)
             centred = leaf.centred(X, part)
             U, W = leaf.features(centred[0]), leaf.features(centred[1])
             slope = _term_slopes(leaf)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from precog.codegen.loops import WIDE
 from precog.kernels import Kernel
 
 # Entries below which NumPy is done before a compiler could start; such a matrix is also small enough to keep.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from precog.codegen import expr
+from precog.codegen import calculus, expr
 from precog.codegen.plan import trace_leaf
 from precog.kernels import Additive, Kernel, White
 from precog.kernels.base import has_white
@@ -55,16 +55,17 @@ def add_white(theta: Theta, X: Any, weights: Array) -> None:
     leaves = kernel.leaves()
     traced = [trace_leaf(leaf, i) for i, leaf in enumerate(leaves)]
     noisy = [
-        expr.symbol(f"noise{i}") if isinstance(leaf, White) else e for i, (leaf, e) in enumerate(zip(leaves, traced, strict=True))
+        expr.symbol(f"noise{i}") if isinstance(leaf, White) else e
+        for i, (leaf, e) in enumerate(zip(leaves, traced, strict=True))
     ]
     extra = expr.add(kernel.combine(iter(noisy)), expr.mul(-1.0, kernel.combine(iter(traced))))
     values: dict[str, Any] = {f"stat{i}": leaf.pair_diag(X) for i, leaf in enumerate(leaves)}
     values |= {f"{name}{i}": v for i, leaf in enumerate(leaves) for name, v in vars(leaf.values()).items()}
     for i, leaf in enumerate(leaves):
         for name in leaf.formula_parameters():
-            slope = expr.evaluate(expr.diff(extra, f"{name}{i}"), values)
+            slope = expr.evaluate(calculus.diff(extra, f"{name}{i}"), values)
             theta.add(i, name, (weights * slope).sum() * values[f"{name}{i}"])
-        if isinstance(leaf, Additive) and (slope_expr := expr.diff(extra, f"stat{i}")) != expr.ZERO:
+        if isinstance(leaf, Additive) and (slope_expr := calculus.diff(extra, f"stat{i}")) != expr.ZERO:
             U = leaf.features(X)
             scaling = np.asarray(weights * expr.evaluate(slope_expr, values)) @ leaf.statistic.term(U, U)
             # A row keeps its place relative to itself, so tangents add nothing to a distance.

@@ -9,7 +9,7 @@ import numpy as np
 
 from precog.codegen import build
 from precog.codegen.build import Compiled
-from precog.codegen.loops import BLOCK, Shape
+from precog.codegen.layout import BLOCK, Shape
 from precog.codegen.plan import Plan, trace
 from precog.kernels import Additive, Kernel
 from precog.kernels.statistics import Array
@@ -85,10 +85,10 @@ class Fused:
         left = pack.padded(V, n, self.dtype)
         span = schedule.span(n // tile)
         chunks = -(-(n // tile) // span)
-        out = np.zeros((n, V.shape[1]))
+        out, mirrored = np.zeros((n, V.shape[1])), np.zeros((n // tile, V.shape[1] * tile))
         schedule.work(
             loop.run,
-            (self._rows(0, loop, tile), columns, left, pack.tiles(left, tile), par, out),
+            (self._rows(0, loop, tile), columns, left, pack.tiles(left, tile), par, out, mirrored),
             (NO_SKIPS, span, differences),
             schedule.tournament(chunks),
             chunks=chunks,
@@ -96,6 +96,7 @@ class Fused:
             threads=self.threads,
             callback=callback,
         )
+        out += mirrored.reshape(-1, V.shape[1], tile).transpose(0, 2, 1).reshape(out.shape)
         return out[: len(V)]
 
     def _rectangular(self, V: Array, transposed: bool, callback: Progress | None) -> Array:
@@ -142,7 +143,7 @@ class Fused:
         The scalars of the plan; for each accumulator the sum weighted with each feature's own term; for each with
         tangents the sum along them.
         """
-        total = np.zeros(0)
+        total: Array = np.zeros(0)
         starts = range(0, A.shape[1], VECTORS)
         for part, c in enumerate(starts):
             report = callback and _part(callback, part, len(starts))
@@ -152,7 +153,9 @@ class Fused:
         scalars, by_feature = total[: len(plan.scalars)], total[len(plan.scalars) :]
         scaling, tangent = by_feature[: place.features], by_feature[place.features :]
         slices = [slice(o, o + a.width) for o, a in zip(place.offsets, plan.accumulators, strict=True)]
-        along = [tangent[s] if a.tangent else None for s, a in zip(slices, plan.accumulators, strict=True)]
+        along: list[Array | None] = [
+            tangent[s] if a.tangent else None for s, a in zip(slices, plan.accumulators, strict=True)
+        ]
         return scalars, [scaling[s] for s in slices], along
 
     def _gradient(self, A: Array, B: Array, callback: Progress | None) -> tuple[Array, Compiled]:
@@ -161,8 +164,13 @@ class Fused:
         columns, m = self._columns(1, loop)
         rows = self._rows(0, loop, tile)
         A, B, scale = _balanced(A, B, self.dtype)
-        left = np.concatenate([pack.padded(A, len(rows), self.dtype), pack.padded(B, len(rows), self.dtype)], axis=1) \
-            if symmetric else np.concatenate([pack.padded(A, len(rows), self.dtype), np.zeros((len(rows), A.shape[1]), self.dtype)], axis=1)
+        left = (
+            np.concatenate([pack.padded(A, len(rows), self.dtype), pack.padded(B, len(rows), self.dtype)], axis=1)
+            if symmetric
+            else np.concatenate(
+                [pack.padded(A, len(rows), self.dtype), np.zeros((len(rows), A.shape[1]), self.dtype)], axis=1
+            )
+        )
         right_B = pack.padded(B, m, self.dtype)
         right_A = pack.padded(A, m, self.dtype) if symmetric else np.zeros_like(right_B)
         right = pack.tiles(np.concatenate([right_B, right_A], axis=1), tile)

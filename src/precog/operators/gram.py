@@ -27,13 +27,11 @@ class Gram(Operator):
 
     kernel: a kernel of this package or one of scikit-learn's.
     X, Z: (n, d) and (m, d) inputs; with Z=None the matrix is symmetric and `White` acts on its diagonal.
-    dtype: "float64" (errors near 1e-13) or "float32" (near 1e-6, sums across tiles in float64; two to four times as fast).
+    dtype: "float64" (errors near 1e-15) or "float32" (near 1e-6, sums across tiles in float64; twice as fast).
     threads: how many to use; all that the process may use by default. BLAS has its own setting.
     """
 
-    def __init__(
-        self, kernel: Any, X: Any, Z: Any = None, dtype: Any = "float64", threads: int | None = None
-    ) -> None:
+    def __init__(self, kernel: Any, X: Any, Z: Any = None, dtype: Any = "float64", threads: int | None = None) -> None:
         width = np.shape(X)[1] if np.ndim(X) == 2 else None
         self.kernel: Kernel = from_sklearn(kernel, width)
         self.X = _kept(checks.inputs(self.kernel, "X", X))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from precog.codegen import expr
 from precog.codegen.expr import Expr
-from precog.codegen.loops import Layout
+from precog.codegen.layout import Layout
 from precog.codegen.plan import Plan
 from precog.kernels import SQUARED_DISTANCE, Additive, Kernel
 from precog.kernels.statistics import Array
@@ -51,17 +50,14 @@ def parameters(kernel: Kernel, plan: Plan) -> dict[str, float]:
     """Return the values of the plan's parameters."""
     leaves = kernel.leaves()
     values = {f"{name}{i}": value for i, leaf in enumerate(leaves) for name, value in vars(leaf.values()).items()}
-    heads = {(leaves[a.leaf].statistic, leaves[a.leaf].columns): a for a in plan.accumulators if _shares(leaves[a.leaf])}  # type: ignore[attr-defined]
-    for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Additive) and _shares(leaf) and (leaf.statistic, leaf.columns) in heads:
-            head = leaves[heads[leaf.statistic, leaf.columns].leaf]
-            ratio = float(head.length_scale) / float(leaf.length_scale)  # type: ignore[attr-defined, arg-type]
+    sharing = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, Additive) and leaf.shares_features}
+    heads = [sharing[a.leaf] for a in plan.accumulators if a.leaf in sharing]
+    scales = {(head.statistic, head.columns): np.asarray(head.length_scale) for head in heads}
+    for i, leaf in sharing.items():
+        if (leaf.statistic, leaf.columns) in scales:
+            ratio = float(scales[leaf.statistic, leaf.columns] / np.asarray(leaf.length_scale))
             values[f"ratio{i}"] = ratio**leaf.statistic.degree
     return {name: values[name] for name in plan.parameters if name in values}
-
-
-def _shares(leaf: Any) -> bool:
-    return isinstance(leaf, Additive) and leaf.shares_features
 
 
 def invariants(expressions: tuple[Expr, ...], values: dict[str, float], dtype: str) -> Array:

@@ -9,6 +9,7 @@ the number of threads: the result is the same to the last bit.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 import time
@@ -18,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precog.codegen.loops import BLOCK, DONE, STOP, TURNS
+from precog.codegen.drivers import DONE, STOP, TURNS
+from precog.codegen.layout import BLOCK
 
 Progress: TypeAlias = Callable[[float], None]
 Tasks: TypeAlias = NDArray[np.int64]
@@ -48,7 +50,7 @@ def span(tiles: int, chunks: int = CHUNKS) -> int:
 def tournament(chunks: int) -> Tasks:
     """Return (first, second, turn of first, turn of second) for all pairs first <= second of chunks."""
     pairs = [(c, c) for c in range(chunks)]
-    seats: list[int | None] = [*range(chunks)] + ([None] if chunks % 2 else [])
+    seats: list[int | None] = [*range(chunks), *([None] if chunks % 2 else [])]
     for _ in range(len(seats) - 1):
         half = len(seats) // 2
         for a, b in zip(seats[:half], reversed(seats[half:]), strict=True):
@@ -73,8 +75,8 @@ def stripes(rows: int, tiles: int) -> Tasks:
 
 def gradient_pairs(row_tiles: int, column_tiles: int, *, symmetric: bool) -> Tasks:
     """Return (row tiles from, to, column tiles from, to, whether each pair inside is met once)."""
-    edges = [np.arange(0, t, span(t, GRADIENT_CHUNKS)).tolist() + [t] for t in (row_tiles, column_tiles)]
-    rows, columns = ([*zip(e[:-1], e[1:], strict=True)] for e in edges)
+    edges = [[*range(0, t, span(t, GRADIENT_CHUNKS)), t] for t in (row_tiles, column_tiles)]
+    rows, columns = ([*itertools.pairwise(e)] for e in edges)
     tasks = [
         (*row, *column, int(symmetric and r == c))
         for c, column in enumerate(columns)

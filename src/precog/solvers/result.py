@@ -18,8 +18,8 @@ class Status(Enum):
     CONVERGED = "every column reached its tolerance"
     MAX_ITER = "raise max_iter, loosen rtol, add noise to the diagonal, or use a preconditioner"
     INDEFINITE = (
-        "the operator is not positive definite as computed: add noise to the diagonal, use dtype float64, or check that "
-        "the kernel is positive definite on these inputs"
+        "the operator is not positive definite as computed: add noise to the diagonal, use dtype float64, or check "
+        "that the kernel is positive definite on these inputs"
     )
     NOT_FINITE = "a product returned NaN or infinity: check the scale of the inputs and of the right-hand sides"
     STAGNATED = "rounding keeps the residual from falling: use dtype float64, add noise to the diagonal, or loosen rtol"
@@ -55,7 +55,9 @@ class Solution:
         """Return the outcome and its remedy in one sentence."""
         worst = float(self.residuals.max(initial=0.0))
         outcome = self.status.name.lower().replace("_", " ")
-        return f"{outcome} after {self.iterations} iterations, largest relative residual {worst:.1e}: {self.status.value}"
+        return (
+            f"{outcome} after {self.iterations} iterations, largest relative residual {worst:.1e}: {self.status.value}"
+        )
 
     def raise_if_failed(self) -> Solution:
         """Return self, or raise `NotConverged` with the remedy."""

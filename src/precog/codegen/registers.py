@@ -1,0 +1,291 @@
+"""Reads, writes and sums over whole vector registers, and what threads share.
+
+One call here stands for many instructions: `spread_row` fills a register for each feature of a row, `add_products` runs
+over all features of a vector of columns. The instructions are written out one after the other as LLVM sees them, so the
+generated text stays short, quick to compile, and readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from precog.codegen.vector import Vector, Words
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
+    """Return a pointer to array[index], the array taken as flat."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), kind.as_pointer())
+
+
+class _Column:
+    """The vectors array[at], array[at + stride], ... of a flat array."""
+
+    def __init__(self, context: Any, builder: Any, array_type: Any, array: Any, at: Any, stride: Any) -> None:
+        self.builder, self.at, self.stride = builder, at, stride
+        self.bytes = array_type.dtype.bitwidth // 8
+        self.vector = Vector(array_type.dtype).llvm
+        self.data = context.make_array(array_type)(context, builder, array).data
+
+    def pointer(self, q: int) -> Any:
+        step = self.builder.mul(self.stride, ir.Constant(self.stride.type, q))
+        where = self.builder.gep(self.data, [self.builder.add(self.at, step)])
+        return self.builder.bitcast(where, self.vector.as_pointer())
+
+    def load(self, q: int) -> Any:
+        return self.builder.load(self.pointer(q), align=self.bytes)
+
+    def store(self, q: int, value: Any) -> None:
+        self.builder.store(value, self.pointer(q), align=self.bytes)
+
+
+def _spread(builder: Any, vector: Any, scalar: Any) -> Any:
+    empty = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, empty, lanes)
+
+
+def _total(builder: Any, x: Any) -> Any:
+    """Return the sum of the lanes as float64."""
+    scalar, bits = x.type.element, 32 if isinstance(x.type.element, ir.FloatType) else 64
+    kind = ir.FunctionType(scalar, [scalar, x.type])
+    reduce = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.type.count}f{bits}")
+    result = builder.call(reduce, [ir.Constant(scalar, -0.0), x], fastmath=("reassoc", "nsz"))
+    return builder.fpext(result, ir.DoubleType()) if bits == 32 else result
+
+
+def _flat(context: Any, builder: Any, array_type: Any, array: Any, i: Any, k: Any) -> Any:
+    """Return the flat index of array[i, k]."""
+    width = cgutils.unpack_tuple(builder, context.make_array(array_type)(context, builder, array).shape)[1]
+    return builder.add(builder.mul(i, width), k)
+
+
+@intrinsic
+def load(typing, array, index):
+    """Return the vector that starts at array[index]."""
+    vector = Vector(array.dtype)
+
+    def generate(context, builder, sig, args):
+        where = _address(context, builder, sig.args[0], args[0], args[1], vector.llvm)
+        return builder.load(where, align=array.dtype.bitwidth // 8)
+
+    return vector(array, index), generate
+
+
+@intrinsic
+def store(typing, array, index, value):
+    """Write a vector to array[index] and on."""
+
+    def generate(context, builder, sig, args):
+        where = _address(context, builder, sig.args[0], args[0], args[1], value.llvm)
+        builder.store(args[2], where, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def spread(typing, scalar):
+    """Return a vector with `scalar` in every lane."""
+    vector = Vector(scalar)
+
+    def generate(context, builder, sig, args):
+        return _spread(builder, vector.llvm, args[0])
+
+    return vector(scalar), generate
+
+
+@intrinsic(prefer_literal=True)
+def spread_row(typing, array, i, k, count, factor):
+    """Return factor · array[i, k], factor · array[i, k + 1], ..., each in every lane of a vector of its own."""
+    result = types.UniTuple(Vector(array.dtype), count.literal_value)
+
+    def generate(context, builder, sig, args):
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        k64 = context.cast(builder, args[2], sig.args[2], types.int64)
+        at = _flat(context, builder, sig.args[0], args[0], args[1], k64)
+        vectors = []
+        for q in range(result.count):
+            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
+            vectors.append(_spread(builder, result.dtype.llvm, builder.fmul(args[4], scalar)))
+        return context.make_tuple(builder, result, vectors)
+
+    return result(array, i, k, count, factor), generate
+
+
+@intrinsic(prefer_literal=True)
+def zeros(typing, array, count):
+    """Return `count` vectors of zeros, of the array's type."""
+    result = types.UniTuple(Vector(array.dtype), count.literal_value)
+
+    def generate(context, builder, sig, args):
+        zero = Words(builder, result.dtype.llvm).const(0.0)
+        return context.make_tuple(builder, result, [zero] * result.count)
+
+    return result(array, count), generate
+
+
+def _summing(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
+    """Return an intrinsic (s, x, array, at, stride) -> s with rule(builder, s, x_q, y_q) applied for every q."""
+
+    def typed(typing: Any, s: Any, x: Any, array: Any, at: Any, stride: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            total, rows = args[0], cgutils.unpack_tuple(builder, args[1])
+            column = _Column(context, builder, sig.args[2], *args[2:])
+            for q, value in enumerate(rows):
+                total = rule(builder, total, value, column.load(q))
+            return total
+
+        return s(s, x, array, at, stride), generate
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+def _square(b: Any, x: Any, y: Any) -> Any:
+    d = b.fsub(x, y)
+    return b.fmul(d, d)
+
+
+add_products = _summing("add_products", "s + Σ x y", lambda b, s, x, y: b.fadd(s, b.fmul(x, y)))
+add_squares = _summing("add_squares", "s + Σ (x - y)²", lambda b, s, x, y: b.fadd(s, _square(b, x, y)))
+sub_squares = _summing("sub_squares", "s - Σ (x - y)²", lambda b, s, x, y: b.fsub(s, _square(b, x, y)))
+
+
+def _each(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
+    """Return an intrinsic (f, w, x, array, at, stride) -> f with f_q + rule(builder, w, x_q, y_q) for every q."""
+
+    def typed(typing: Any, f: Any, w: Any, x: Any, array: Any, at: Any, stride: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            sums, rows = (cgutils.unpack_tuple(builder, t) for t in (args[0], args[2]))
+            column = _Column(context, builder, sig.args[3], *args[3:])
+            new = [builder.fadd(s, rule(builder, args[1], rows[q], column.load(q))) for q, s in enumerate(sums)]
+            return context.make_tuple(builder, f, new)
+
+        return f(f, w, x, array, at, stride), generate
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+weigh_columns = _each("weigh_columns", "f + w y", lambda b, w, x, y: b.fmul(w, y))
+weigh_products = _each("weigh_products", "f + w x y", lambda b, w, x, y: b.fmul(w, b.fmul(x, y)))
+weigh_differences = _each("weigh_differences", "f + w (x - y)", lambda b, w, x, y: b.fmul(w, b.fsub(x, y)))
+weigh_squares = _each("weigh_squares", "f + w (x - y)²", lambda b, w, x, y: b.fmul(w, _square(b, x, y)))
+
+
+@intrinsic(prefer_literal=True)
+def load_all(typing, array, at, stride, count):
+    """Return the vectors at array[at], array[at + stride], ..., `count` of them."""
+    result = types.UniTuple(Vector(array.dtype), count.literal_value)
+
+    def generate(context, builder, sig, args):
+        stride = context.cast(builder, args[2], sig.args[2], types.int64)
+        column = _Column(context, builder, sig.args[0], args[0], args[1], stride)
+        return context.make_tuple(builder, result, [column.load(q) for q in range(result.count)])
+
+    return result(array, at, stride, count), generate
+
+
+@intrinsic
+def store_all(typing, array, at, stride, vectors):
+    """Write vectors to array[at], array[at + stride], ..."""
+
+    def generate(context, builder, sig, args):
+        column = _Column(context, builder, sig.args[0], *args[:3])
+        for q, value in enumerate(cgutils.unpack_tuple(builder, args[3])):
+            column.store(q, value)
+        return context.get_dummy_value()
+
+    return types.void(array, at, stride, vectors), generate
+
+
+@intrinsic
+def weigh_row(typing, f, w, array, i):
+    """Return f with f_q + w array[i, q] for every q."""
+
+    def generate(context, builder, sig, args):
+        data = context.make_array(sig.args[2])(context, builder, args[2]).data
+        at = _flat(context, builder, sig.args[2], args[2], args[3], ir.Constant(ir.IntType(64), 0))
+        new = []
+        for q, total in enumerate(cgutils.unpack_tuple(builder, args[0])):
+            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
+            new.append(builder.fadd(total, builder.fmul(args[1], _spread(builder, w.llvm, scalar))))
+        return context.make_tuple(builder, f, new)
+
+    return f(f, w, array, i), generate
+
+
+@intrinsic(prefer_literal=True)
+def rank_sums(typing, left, i, height, count, right, at, stride):
+    """Return Σ_q left[i + r, q] · right[at + q stride] for `height` rows r and two neighbouring vectors, row by row.
+
+    The sums stay in registers while q runs, so every number that is loaded is used at least twice.
+    """
+    vector = Vector(left.dtype)
+    result = types.UniTuple(vector, 2 * height.literal_value)
+
+    def generate(context, builder, sig, args):
+        words, whole = Words(builder, vector.llvm), ir.IntType(64)
+        stride = context.cast(builder, args[6], sig.args[6], types.int64)
+        next_at = builder.add(args[5], ir.Constant(whole, vector.lanes))
+        sides = [_Column(context, builder, sig.args[4], args[4], start, stride) for start in (args[5], next_at)]
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        rows = []
+        for r in range(height.literal_value):
+            row = builder.add(args[1], ir.Constant(whole, r))
+            rows.append(_flat(context, builder, sig.args[0], args[0], row, ir.Constant(whole, 0)))
+        sums = [words.const(0.0)] * result.count
+        for q in range(count.literal_value):
+            columns = [side.load(q) for side in sides]
+            for r, first in enumerate(rows):
+                scalar = builder.load(builder.gep(data, [builder.add(first, ir.Constant(whole, q))]))
+                weight = _spread(builder, vector.llvm, scalar)
+                for h, column in enumerate(columns):
+                    sums[2 * r + h] = builder.fadd(sums[2 * r + h], builder.fmul(weight, column))
+        return context.make_tuple(builder, result, sums)
+
+    return result(left, i, height, count, right, at, stride), generate
+
+
+@intrinsic
+def add_totals(typing, out, i, k, vectors):
+    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ..., in float64."""
+
+    def generate(context, builder, sig, args):
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        at = _flat(context, builder, sig.args[0], args[0], args[1], args[2])
+        for q, vector in enumerate(cgutils.unpack_tuple(builder, args[3])):
+            where = builder.gep(data, [builder.add(at, ir.Constant(at.type, q))])
+            builder.store(builder.fadd(builder.load(where), _total(builder, vector)), where)
+        return context.get_dummy_value()
+
+    return types.void(out, i, k, vectors), generate
+
+
+@intrinsic
+def fetch_add(typing, array, index, amount):
+    """Add to array[index] as one indivisible step and return what was there."""
+
+    def generate(context, builder, sig, args):
+        where = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(64))
+        return builder.atomic_rmw("add", where, args[2], "acq_rel")
+
+    return types.int64(array, index, amount), generate
+
+
+@intrinsic
+def peek(typing, array, index):
+    """Return array[index] as the other threads left it, with all that they wrote before."""
+
+    def generate(context, builder, sig, args):
+        where = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(64))
+        return builder.load_atomic(where, "acquire", 8)
+
+    return types.int64(array, index), generate
