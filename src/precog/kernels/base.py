@@ -284,7 +284,7 @@ class Leaf(Kernel):
         shown = [
             f"{f.name}={_written(getattr(self, f.name), number, pair=f.name.endswith('_bounds'))}"
             for f in dataclasses.fields(self)  # type: ignore[arg-type]
-            if "hyperparameter" in f.metadata or getattr(self, f.name) != f.default
+            if getattr(self, f.name) != f.default or getattr(self, f"{f.name}_bounds", "fixed") != "fixed"
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 

@@ -18,6 +18,8 @@ from precog.operators.schedule import Progress
 
 # More vectors than this are taken in turns: their accumulators would not stay in registers.
 VECTORS = 8
+# Panels start at multiples of this: of every tile length, and of the rows that a loop takes at once.
+PANEL_STEP = 512
 NO_SKIPS = np.zeros((0, 0), np.uint8)
 
 
@@ -127,13 +129,21 @@ class Fused:
 
     def block(self) -> Array:
         """Return the whole matrix in the operator's type (the caller keeps it small)."""
+        return self.panel(slice(0, self.sides[0].n), slice(0, self.sides[1].n))
+
+    def panel(self, rows: slice, columns: slice, *, transposed: bool = False) -> Array:
+        """Return K[rows, columns] (of K' where transposed); both start at a multiple of `PANEL_STEP`."""
         loop, par, differences = self._compiled("block", 0)
-        columns, m = self._columns(1, loop)
-        rows = self._rows(0, loop, BLOCK)
-        out = np.empty(len(rows) * m, self.dtype)
+        tile, width = loop.source.layout.tile, loop.source.layout.size
+        first, last = columns.start // tile, -(-columns.stop // tile)
+        packed, _ = self._columns(0 if transposed else 1, loop)
+        some = self._rows(1 if transposed else 0, loop, BLOCK)[rows.start : -(-rows.stop // BLOCK) * BLOCK]
+        stride = (last - first) * tile
+        out = np.empty(len(some) * stride, self.dtype)
         nothing = np.zeros((1, 1), self.dtype)
-        self._stripes(loop, (rows, columns, nothing, nothing[0], par, out), differences, m, m, None)
-        return out.reshape(len(rows), m)[: self.sides[0].n, : self.sides[1].n]
+        held = packed[first * tile * width : last * tile * width]
+        self._stripes(loop, (some, held, nothing, nothing[0], par, out), differences, stride, stride, None)
+        return out.reshape(len(some), stride)[: rows.stop - rows.start, : columns.stop - columns.start]
 
     def gradient(
         self, A: Array, B: Array, callback: Progress | None = None

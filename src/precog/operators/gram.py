@@ -15,7 +15,7 @@ from precog.kernels.statistics import Array
 from precog.operators import blockwise, cost, derivative, panels
 from precog.operators.base import Operator, Progress, indices, right_hand_side
 from precog.operators.fused import Fused
-from precog.operators.schedule import available_threads
+from precog.operators.schedule import available_threads, throttled
 
 
 class Gram(Operator):
@@ -65,6 +65,7 @@ class Gram(Operator):
 
     def _multiply(self, V: Array, callback: Progress | None, *, transposed: bool) -> Array:
         self.path = self.path_for(V.shape[1])
+        callback = throttled(callback)
         if not V.shape[1]:
             return np.zeros((self.shape[1 if transposed else 0], 0), np.result_type(self._dtype, V))
         if self.path == "fused":
@@ -125,6 +126,7 @@ class Gram(Operator):
         A: (n, p), B: (m, p), or vectors.
         """
         A, B = self._pair(A, B)
+        callback = throttled(callback)
         theta = derivative.Theta(self.kernel)
         if self.path_for(A.shape[1]) in ("numpy", "objects"):
             blockwise.gradient(theta, *self._sides, A, B, callback)
@@ -157,7 +159,7 @@ class Gram(Operator):
         X, Z = self._sides
         if self.path_for(A.shape[1]) == "numpy":
             return blockwise.input_gradient(self.kernel, X, Z, A, B)
-        return self._fused.pull_back(self._fused.input_gradient(A, B, callback))
+        return self._fused.pull_back(self._fused.input_gradient(A, B, throttled(callback)))
 
     def _pair(self, A: Any, B: Any) -> tuple[Array, Array]:
         A, B = checks.columns_for("A", A, self.shape[0]), checks.columns_for("B", B, self.shape[1])

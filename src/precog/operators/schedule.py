@@ -31,7 +31,7 @@ GRADIENT_CHUNKS = 32
 # Below this many kernel entries the caller's own thread is done before another could start.
 SERIAL = 1_000_000
 # Progress is reported after the first second, and so often.
-FIRST_REPORT, NEXT_REPORT = 1.0, 0.5
+FIRST_REPORT, NEXT_REPORT, POLL = 1.0, 0.5, 0.1
 
 
 def available_threads() -> int:
@@ -119,12 +119,24 @@ def work(
 
 
 def _wait(workers: list[threading.Thread], state: Any, total: int, callback: Progress | None) -> None:
-    due, reported = time.monotonic() + FIRST_REPORT, False
     for worker in workers:
         while worker.is_alive():
-            worker.join(max(due - time.monotonic(), 0.0) if callback else None)
-            if callback and worker.is_alive():
+            worker.join(POLL if callback else None)
+            if callback:
                 callback(min(int(state[DONE]) / total, 1.0))
-                due, reported = time.monotonic() + NEXT_REPORT, True
-    if callback and reported:
-        callback(1.0)
+
+
+def throttled(callback: Progress | None) -> Progress | None:
+    """Return a callback that is silent in the first second, then speaks at most twice a second, and of the end."""
+    if callback is None:
+        return None
+    due, spoken = time.monotonic() + FIRST_REPORT, False
+
+    def report(done: float) -> None:
+        nonlocal due, spoken
+        now = time.monotonic()
+        if now >= due or (spoken and done >= 1.0):
+            due, spoken = now + NEXT_REPORT, done < 1.0
+            callback(done)
+
+    return report
