@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,22 @@ def length(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def width(X: Any) -> int | None:
+    """Return the number of columns of what looks like a table."""
+    try:
+        return int(np.shape(X)[1]) if np.ndim(X) == 2 else None
+    except ValueError:  # rows of different lengths, which `matrix` complains of
+        return None
+
+
 def matrix(name: str, X: Any, *, dtypes: str = "fiub") -> np.ndarray[Any, Any]:
     """Return X as a finite two-dimensional float array; float32 stays float32."""
-    A = np.asarray(X)
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} is sparse, which is not supported; pass {name}.toarray()")
+    try:
+        A = np.asarray(X)
+    except ValueError:
+        raise ValueError(f"{name} must be a table whose rows have the same length") from None
     if A.ndim != 2:
         hint = f"; reshape a single feature with {name}.reshape(-1, 1)" if A.ndim == 1 else ""
         raise ValueError(f"{name} must be a table of rows and columns, got shape {A.shape}{hint}")
@@ -87,7 +101,10 @@ def columns_for(name: str, V: Any, rows: int) -> np.ndarray[Any, Any]:
 
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return `value` as one of the allowed names."""
-    text = np.dtype(value).name if name == "dtype" and not isinstance(value, str) else value
+    text = value
+    if name == "dtype" and not isinstance(value, str):
+        with contextlib.suppress(TypeError):
+            text = np.dtype(value).name
     if text not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
     return str(text)

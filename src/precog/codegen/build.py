@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-import pickle
 import sys
 import tempfile
 import warnings
@@ -68,7 +67,7 @@ def _module(text: str) -> ModuleType:
     name = f"precog_{hashlib.sha256(text.encode()).hexdigest()}"
     try:
         return _import(name, _write(cache_folder() / f"{name}.py", text))
-    except (OSError, EOFError, pickle.UnpicklingError, RuntimeError) as error:
+    except Exception as error:  # a damaged file can raise anything; an error in the text itself comes again below
         sys.modules.pop(name, None)
         _warn(f"{type(error).__name__}: {error}")
     module = ModuleType(name)
@@ -87,11 +86,13 @@ def _vector_digest() -> str:
 def _write(path: Path, text: str) -> Path:
     """Create the file unless it is there, at once and whole, however many processes try."""
     if path.exists():
-        return path
+        if path.read_bytes() == text.encode():
+            return path
+        path.unlink(missing_ok=True)  # damaged: its name is the digest of what belongs there
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
         try:
             os.link(temporary, path)  # unlike a rename, it fails where another process was first

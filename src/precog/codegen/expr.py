@@ -31,7 +31,13 @@ SNAP = 5e-16
 FLOOR = 1e-30
 
 
-@dataclass(frozen=True, eq=True)
+BRANCH = (
+    "a kernel formula cannot branch on the value of an entry; write the branch with np.minimum, np.maximum or "
+    "np.abs, for example np.maximum(1 - r, 0) ** 4"
+)
+
+
+@dataclass(frozen=True, eq=False)
 class Expr:
     """A node: `op` with `args`; `value` is a symbol's name, a constant, or the coefficients and exponents of `args`."""
 
@@ -44,6 +50,16 @@ class Expr:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.op, self.args, self.value)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expr):
+            raise TypeError(BRANCH)
+        return (self.op, self.args, self.value) == (other.op, other.args, other.value)
+
+    def _compare(self, other: object) -> bool:
+        raise TypeError(BRANCH)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
 
     def __hash__(self) -> int:
         return self._hash  # type: ignore[attr-defined]
@@ -85,10 +101,7 @@ class Expr:
     __rmul__ = __mul__
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "a kernel formula cannot branch on the value of an entry; write the branch with np.minimum, np.maximum or "
-            "np.abs, for example np.maximum(1 - r, 0) ** 4"
-        )
+        raise TypeError(BRANCH)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Expr:
         rule = _UFUNCS.get(ufunc.__name__)

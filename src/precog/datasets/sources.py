@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,11 @@ def _read_csv(name: str) -> Dataset:
 
 
 def _read_npz(name: str, file: Path) -> Dataset:
-    with np.load(file, allow_pickle=False) as opened:
-        arrays: dict[str, NDArray[Any]] = dict(opened)
+    try:
+        with np.load(file, allow_pickle=False) as opened:
+            arrays: dict[str, NDArray[Any]] = dict(opened)
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file} cannot be read as an .npz file of plain arrays: {error}") from error
     for key in ("X", "y"):
         if key not in arrays:
             raise ValueError(f"{file} has no array {key!r}; a data set needs X (n, d) and y (n,)")

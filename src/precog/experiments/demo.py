@@ -154,7 +154,7 @@ def table(result: DemoResult) -> list[str]:
         _row("held-out RMSE (MPa)", f"{result.precog.rmse:.4f}", f"{result.sklearn.rmse:.4f}"),
         *(
             _row(label, *(f"{1e3 * fitted.seconds[turn]:.1f}" for fitted in (result.precog, result.sklearn)))
-            for turn, label in enumerate(("time to fit (ms)", "time to fit again (ms)"))
+            for turn, label in enumerate(("first fit, with any compiling (ms)", "every further fit (ms)"))
         ),
         _row("products with the kernel matrix", f"{result.products}", "stored, factorised"),
         _row("largest difference of predictions (MPa)", f"{result.largest_difference:.1e}"),

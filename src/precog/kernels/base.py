@@ -93,7 +93,8 @@ class Kernel(ABC):
             raise ValueError(f"theta has {expected} entries ({', '.join(self.names)}), got shape {theta.shape}")
         if not np.isfinite(theta).all():
             raise ValueError(f"theta[{int(np.argmax(~np.isfinite(theta)))}] is not finite")
-        values = iter(np.exp(theta).tolist())
+        with np.errstate(over="ignore"):  # an infinite value is refused with its name below
+            values = iter(np.exp(theta).tolist())
         return self.with_leaves(iter([leaf.with_free_values(values) for leaf in self.leaves()]))  # type: ignore[return-value]
 
     def fix(self, *names: str) -> Self:
@@ -198,6 +199,8 @@ class Leaf(Kernel):
         for name in self.parameter_names():
             value = parameters.positive(owner, name, getattr(self, name))
             size = len(value) if isinstance(value, tuple) else None
+            if size is not None and name in self.formula_parameters():
+                raise TypeError(f"{owner}: {name} is one number, got a list of {size}; give each its own kernel")
             given = getattr(self, f"{name}_bounds")
             object.__setattr__(self, name, value)
             object.__setattr__(self, f"{name}_bounds", parameters.bounds(owner, name, given, size))

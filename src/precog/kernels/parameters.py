@@ -54,7 +54,8 @@ def _bound(owner: str, name: str, value: Any) -> Bound:
 
 def bounds(owner: str, name: str, value: Any, size: int | None) -> Bound | tuple[Bound, ...]:
     """Return bounds in normal form: one for the whole parameter, or one for each of its `size` elements."""
-    if isinstance(value, str) or (len(value) == 2 and all(isinstance(v, float | int | np.number) for v in value)):
+    single = isinstance(value, str) or not np.iterable(value)
+    if single or (len(value) == 2 and all(isinstance(v, float | int | np.number) for v in value)):
         return _bound(owner, name, value)
     each = tuple(_bound(owner, name, v) for v in value)
     if len(each) != (size or 1):

@@ -30,6 +30,8 @@ def from_sklearn(kernel: Any, n_features: int | None = None) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         return kernel
+    if isinstance(kernel, type):
+        raise TypeError(f"expected a precog kernel, got the class {kernel.__name__}; make one with {kernel.__name__}()")
     name = type(kernel).__name__
     rule = _RULES.get(name)
     if rule is None or not type(kernel).__module__.startswith("sklearn."):

@@ -32,7 +32,7 @@ class Gram(Operator):
     """
 
     def __init__(self, kernel: Any, X: Any, Z: Any = None, dtype: Any = "float64", threads: int | None = None) -> None:
-        width = np.shape(X)[1] if np.ndim(X) == 2 else None
+        width = checks.width(X)
         self.kernel: Kernel = from_sklearn(kernel, width)
         self.X = _kept(checks.inputs(self.kernel, "X", X))
         self.Z = None if Z is None else _kept(checks.inputs(self.kernel, "Z", Z, columns_of=self.X))
@@ -197,9 +197,9 @@ def _size(X: Any) -> str:
 
 
 def _kept(X: Any) -> Any:
-    """Return inputs as the operator keeps them: arrays cannot be changed through it."""
+    """Return inputs that nobody can change behind the operator's back: an array that could be written to is copied."""
     if not isinstance(X, np.ndarray):
         return X
-    view = X.view()
-    view.flags.writeable = False
-    return view
+    kept = X.copy() if X.flags.writeable else X
+    kept.flags.writeable = False
+    return kept

@@ -58,7 +58,9 @@ class PCG:
         callback: Callable[[int, Array], None] | None = None,
     ) -> Solution:
         """Return X with A X = B; `callback` hears the step and the relative residuals of all columns."""
-        n = A.shape[0]
+        n, m = A.shape
+        if n != m:
+            raise ValueError(f"conjugate gradients need a square operator, this one is {n} x {m}")
         right = checks.columns_for("B", B, n).astype(np.float64, copy=False)
         start = np.zeros_like(right) if x0 is None else checks.columns_for("x0", x0, n).astype(np.float64)
         if start.shape != right.shape:
