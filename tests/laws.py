@@ -84,7 +84,6 @@ KERNELS: list[Kernel] = [
     Matern32([0.9, 0.6, 1.4]),
     Matern52(0.9, columns=[2, 0]),
     RationalQuadratic(0.9, alpha=0.7),
-    Periodic(0.8, period=4.0),
     Periodic([0.8, 1.1, 1.5], period=[4.0, 5.0, 6.0]),
     Linear(),
     Linear([1.0, 2.0, 0.7], length_scale_bounds=(1e-3, 1e3)),

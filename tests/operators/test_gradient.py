@@ -8,7 +8,7 @@ import pytest
 import problems
 import tolerances
 from laws import COMPOSITE, assert_gradient, assert_input_gradient, loops_asked_for
-from precog import RBF, Gram, HistogramIntersection, Linear, Periodic, White
+from precog import RBF, Gram, HistogramIntersection, Linear, Matern52, Periodic, White
 from tolerances import assert_within
 
 X, Z = problems.normal(350, 3, seed=1), problems.normal(307, 3, seed=2)
@@ -51,9 +51,9 @@ def test_vectors_are_single_columns(sizes):
 def test_many_columns():
     """More than fit the registers: taken in turns, and summed."""
     for K in operators(RBF(0.8), problems.LARGE):
-        A, B = problems.right_hand_sides(K.shape[0], 20), problems.right_hand_sides(K.shape[1], 20, seed=5)
+        A, B = problems.right_hand_sides(K.shape[0], 16), problems.right_hand_sides(K.shape[1], 16, seed=5)
         assert_gradient(K, A, B)
-        one_by_one = sum(K.grad(A[:, 2 * k : 2 * k + 2], B[:, 2 * k : 2 * k + 2]) for k in range(10))
+        one_by_one = sum(K.grad(A[:, 2 * k : 2 * k + 2], B[:, 2 * k : 2 * k + 2]) for k in range(8))
         size = (np.abs(A) @ np.abs(B).T).sum()
         assert_within(K.grad(A, B), one_by_one, tolerances.entry(size))
 
@@ -83,25 +83,25 @@ def test_inputs_of_a_symmetric_matrix(sizes):
 
 
 def test_both_sides_of_a_quadratic_form():
-    """d/dX of v'K(X)w is the second-argument derivative of (v, w) plus that of (w, v)."""
+    """d/dX of tr(V'K(X)W) is the second-argument derivative of (V, W) plus that of (W, V)."""
     K, _ = operators(COMPOSITE, problems.LARGE)
-    v, w = problems.right_hand_sides(len(K)).T
-    gradient = K.grad_inputs(v, w) + K.grad_inputs(w, v)
+    V, W = problems.right_hand_sides(len(K)), problems.right_hand_sides(len(K), seed=5)
+    gradient, weights = K.grad_inputs(V, W) + K.grad_inputs(W, V), V @ W.T
     h, direction = tolerances.STEP, problems.normal(*X.shape, seed=7)
-    change = (v @ COMPOSITE(X + h * direction) @ w - v @ COMPOSITE(X - h * direction) @ w) / (2 * h)
-    size = np.abs(np.outer(v, w)).sum() * np.abs(COMPOSITE(X)).max()
+    change = np.sum(weights * (COMPOSITE(X + h * direction) - COMPOSITE(X - h * direction))) / (2 * h)
+    size = np.abs(weights).sum() * np.abs(COMPOSITE(X)).max()
     assert_within(np.sum(gradient * direction), change, tolerances.difference(size))
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=["numpy", "fused"])
 def test_columns_that_are_not_looked_at_have_no_derivative(sizes):
-    _, R = operators(1.7 * RBF([0.7, 1.2], columns=[0, 2]), sizes)
+    _, R = operators(Matern52(0.9, columns=[2, 0]), sizes)
     gradient = R.grad_inputs(problems.right_hand_sides(R.shape[0]), problems.right_hand_sides(R.shape[1]))
     assert not gradient[:, 1].any()
     assert np.abs(gradient[:, [0, 2]]).min(axis=0).max() > 0
 
 
-@pytest.mark.parametrize("kernel", [RBF([0.01, 0.02, 0.03]), 0.5 * RBF(0.01) + White()], ids=str)
+@pytest.mark.parametrize("kernel", [RBF([0.01, 0.02, 0.03]), RBF(0.01)], ids=str)
 def test_short_length_scales_in_float32(kernel):
     """Where differences are taken instead of products, gradients are as good as products."""
     A = 1e4 + 0.05 * problems.normal(350, 3)
@@ -146,7 +146,7 @@ def test_wrong_arguments():
 
 
 def test_periodic_far_from_the_origin():
-    kernel = Periodic(0.8, period=4.0)
+    kernel = Periodic([0.8, 1.1, 1.5], period=[4.0, 5.0, 6.0])
     for sizes in SIZES:
         K = Gram(kernel, X[: sizes[0]] + 100.0)
         assert_gradient(K, problems.right_hand_sides(len(K)), problems.right_hand_sides(len(K), seed=5))

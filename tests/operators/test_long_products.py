@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from tolerances import assert_within
 COLUMNS = problems.COLUMNS
 
 
+@functools.cache
 def rows_for(seconds: float, columns: int = COLUMNS) -> int:
     """Return how many rows make a product by one thread last about so long on this machine."""
     n, took = 15_000, []
@@ -36,7 +38,7 @@ def rows_for(seconds: float, columns: int = COLUMNS) -> int:
 @pytest.mark.parametrize("columns", [COLUMNS, 9])
 def test_progress(columns):
     """Nine columns are taken in two turns, which together make one whole."""
-    n, heard = rows_for(2.5, columns), []
+    n, heard = rows_for(2.0, columns), []
     K = Gram(RBF(0.8), problems.normal(n, 3), threads=1)
     start = time.perf_counter()
     K.matmat(problems.right_hand_sides(n, columns), callback=lambda done: heard.append((time.perf_counter(), done)))
@@ -70,7 +72,7 @@ def test_progress_of_a_sum_does_not_start_again():
 
 
 def test_an_error_in_a_callback_ends_the_product():
-    n = rows_for(3.0)
+    n = rows_for(2.5)
     K, V = Gram(RBF(0.8), problems.normal(n, 3), threads=1), problems.right_hand_sides(n)
 
     def callback(done):
@@ -94,10 +96,11 @@ def by_request() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
-@pytest.mark.parametrize("interrupt", [by_signal, by_request])
-@pytest.mark.parametrize("callback", [None, lambda done: None], ids=["silent", "reporting"])
+@pytest.mark.parametrize(
+    ("interrupt", "callback"), [(by_signal, None), (by_request, None), (by_signal, lambda done: None)]
+)
 def test_an_interrupt_is_answered_within_a_second(interrupt, callback):
-    n = rows_for(3.0)
+    n = rows_for(2.5)
     K, V = Gram(RBF(0.8), problems.normal(n, 3), threads=1), problems.right_hand_sides(n)
     before, sent = signal.signal(signal.SIGINT, signal.default_int_handler), []
 

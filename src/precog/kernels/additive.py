@@ -44,7 +44,10 @@ class Additive(Leaf):
         return not isinstance(self.length_scale, tuple) and self.map_parameters() == ("length_scale",)
 
     def check(self, name: str, X: Any) -> None:
-        owner, d = type(self).__name__, X.shape[1]
+        owner = type(self).__name__
+        if not hasattr(X, "shape") or len(X.shape) != 2:
+            raise TypeError(f"{owner} looks at the columns of a table; {name} holds objects that have none")
+        d = X.shape[1]
         if self.columns is not None and self.columns and max(self.columns) >= d:
             raise ValueError(
                 f"{owner}: column {max(self.columns)} is out of range, {name} has {d} columns (0 to {d - 1})"

@@ -57,6 +57,8 @@ class Precomputed(Objects):
         if gap.max() > 1e-8 * np.abs(M).max():
             i, j = np.unravel_index(int(gap.argmax()), M.shape)
             raise ValueError(f"Precomputed: matrix is not symmetric; entries ({i}, {j}) and ({j}, {i}) differ")
+        M = M.copy()
+        M.flags.writeable = False
         object.__setattr__(self, "matrix", M)
         object.__setattr__(self, "digest", hashlib.sha256(np.ascontiguousarray(M).tobytes()).hexdigest())
 

@@ -10,6 +10,9 @@ from precog.kernels.additive import Additive
 from precog.kernels.parameters import Value, parameter
 from precog.kernels.statistics import SQUARED_DISTANCE, Array, Statistic
 
+# Rows whose medians make the common centre.
+CENTRED_ON = 1000
+
 
 class Stationary(Additive):
     """A kernel that depends on x - z through the scaled squared distance s alone.
@@ -29,7 +32,8 @@ class Stationary(Additive):
         X, Z = super().centred(X, Z)
         if not len(X) or not len(Z):
             return X, Z
-        origin = X.mean(axis=0)
+        # Medians, so that an outlier does not move all others far from the origin; of some rows, which is enough.
+        origin = np.median(X[:: max(len(X) // CENTRED_ON, 1)], axis=0)
         return X - origin, X - origin if Z is X else Z - origin
 
 

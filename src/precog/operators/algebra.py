@@ -11,6 +11,7 @@ import numpy as np
 from precog import checks
 from precog.kernels.statistics import Array
 from precog.operators.base import Operator, Progress, indices, right_hand_side
+from precog.operators.schedule import share
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class Sum(Operator):
         return np.result_type(*(term.dtype for term in self.terms))
 
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
-        return reduce(np.add, [term.matmat(V, callback=callback) for term in self.terms])
+        return reduce(np.add, [term.matmat(V, callback=part) for term, part in self._shares(callback)])
 
     def rmatmat(self, V: Any, *, callback: Progress | None = None) -> Array:
-        return reduce(np.add, [term.rmatmat(V, callback=callback) for term in self.terms])
+        return reduce(np.add, [term.rmatmat(V, callback=part) for term, part in self._shares(callback)])
+
+    def _shares(self, callback: Progress | None) -> list[tuple[Operator, Progress | None]]:
+        return [(term, share(callback, i, len(self.terms))) for i, term in enumerate(self.terms)]
 
     def diag(self) -> Array:
         return reduce(np.add, [term.diag() for term in self.terms])
@@ -117,9 +121,15 @@ class Noisy(Operator):
 
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         V = right_hand_side("V", V, self.shape[1])
-        out = self.K.matmat(V, callback=callback)
-        out += (self.noise[:, None] if np.ndim(self.noise) else self.noise) * V
-        return out
+        return self._with_noise(self.K.matmat(V, callback=callback), V)
+
+    def rmatmat(self, V: Any, *, callback: Progress | None = None) -> Array:
+        V = right_hand_side("V", V, self.shape[0])
+        return self._with_noise(self.K.rmatmat(V, callback=callback), V)
+
+    def _with_noise(self, product: Array, V: Array) -> Array:
+        product += (self.noise[:, None] if np.ndim(self.noise) else self.noise) * V
+        return product
 
     def diag(self) -> Array:
         return self.K.diag() + self.noise

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from precog import checks
 from precog.kernels.statistics import Array
-
-Progress: TypeAlias = Callable[[float], None]
+from precog.operators.schedule import Progress
 
 
 class Operator(ABC):

@@ -14,7 +14,7 @@ from precog.codegen.plan import Plan, trace
 from precog.kernels import Additive, Kernel
 from precog.kernels.statistics import Array
 from precog.operators import pack, schedule
-from precog.operators.schedule import Progress
+from precog.operators.schedule import Progress, share
 
 # More vectors than this are taken in turns: their accumulators would not stay in registers.
 VECTORS = 8
@@ -70,12 +70,12 @@ class Fused:
 
     def matmat(self, V: Array, callback: Progress | None = None, *, transposed: bool = False) -> Array:
         """Return K V (K' V where transposed) in float64, a few columns at a time."""
-        scale = _powers_of_two(V) if self.dtype == "float32" else np.ones(V.shape[1])
+        scale = balance(V, self.dtype)
         out = np.empty((self.sides[1 if transposed else 0].n, V.shape[1]))
         starts = range(0, V.shape[1], VECTORS)
         for part, c in enumerate(starts):
             chosen = slice(c, c + VECTORS)
-            report = callback and _part(callback, part, len(starts))
+            report = share(callback, part, len(starts))
             multiply = self._symmetric if self.Z is None else self._rectangular
             out[:, chosen] = multiply(V[:, chosen] * scale[chosen], transposed, report) / scale[chosen]
         return out
@@ -156,7 +156,7 @@ class Fused:
         total: Array = np.zeros(0)
         starts = range(0, A.shape[1], VECTORS)
         for part, c in enumerate(starts):
-            report = callback and _part(callback, part, len(starts))
+            report = share(callback, part, len(starts))
             sums, loop = self._gradient(A[:, c : c + VECTORS], B[:, c : c + VECTORS], report)
             total = sums if c == 0 else total + sums
         place, plan = loop.source.layout, self.plan
@@ -204,7 +204,7 @@ class Fused:
         sums: Array | None = None
         starts = range(0, A.shape[1], VECTORS)
         for part, c in enumerate(starts):
-            report = callback and _part(callback, part, len(starts))
+            report = share(callback, part, len(starts))
             some, loop = self._input_gradient(A[:, c : c + VECTORS], B[:, c : c + VECTORS], report)
             sums = some if sums is None else sums + some
         assert sums is not None
@@ -238,8 +238,10 @@ class Fused:
         return out[: self.sides[1].n] * scale, loop
 
 
-def _powers_of_two(V: Array) -> Array:
-    """Return factors that bring every column near one, so that small residuals keep their digits in float32."""
+def balance(V: Array, dtype: str) -> Array:
+    """Return powers of two that bring every column near one, so that small residuals keep their digits in float32."""
+    if dtype != "float32":
+        return np.ones(V.shape[1])
     largest = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
     _, exponent = np.frexp(largest)
     return np.where(largest > 0, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
@@ -247,11 +249,5 @@ def _powers_of_two(V: Array) -> Array:
 
 def _balanced(A: Array, B: Array, dtype: str) -> tuple[Array, Array, float]:
     """Return A and B near one and the factor that their products then lack."""
-    if dtype != "float32":
-        return A, B, 1.0
-    a, b = _powers_of_two(A.reshape(-1, 1)), _powers_of_two(B.reshape(-1, 1))
+    a, b = balance(A.reshape(-1, 1), dtype), balance(B.reshape(-1, 1), dtype)
     return A * a, B * b, float(1.0 / (a[0] * b[0]))
-
-
-def _part(callback: Progress, part: int, parts: int) -> Progress:
-    return lambda done: callback((part + done) / parts)

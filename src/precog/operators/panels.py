@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from precog.kernels.statistics import Array
-from precog.operators.fused import PANEL_STEP, Fused
+from precog.operators.fused import PANEL_STEP, Fused, balance
 from precog.operators.schedule import Progress
 
 ROWS, COLUMNS = PANEL_STEP, 16 * PANEL_STEP
@@ -20,7 +20,8 @@ def matmat(fused: Fused, V: Array, callback: Progress | None, *, transposed: boo
     symmetric = fused.Z is None
     n, m = (side.n for side in (reversed(fused.sides) if transposed else fused.sides))
     out = np.zeros((n, V.shape[1]))
-    W = V.astype(fused.dtype, copy=False)
+    scale = balance(V, fused.dtype)
+    W = (V * scale).astype(fused.dtype, copy=False)
     for i in range(0, n, ROWS):
         rows = slice(i, min(i + ROWS, n))
         for j in range(i if symmetric else 0, m, COLUMNS):
@@ -32,4 +33,4 @@ def matmat(fused: Fused, V: Array, callback: Progress | None, *, transposed: boo
                 out[right : columns.stop] += K[:, right - j :].T @ W[rows]
         if callback:
             callback(rows.stop / n)
-    return out
+    return out / scale

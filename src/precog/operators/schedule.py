@@ -107,7 +107,16 @@ def work(
     if entries < SERIAL:
         call()
         return
-    workers = [threading.Thread(target=call, daemon=True) for _ in range(min(threads, len(tasks)))]
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+            state[STOP] = 1
+
+    workers = [threading.Thread(target=guarded, daemon=True) for _ in range(min(threads, len(tasks)))]
     try:
         for worker in workers:
             worker.start()
@@ -116,14 +125,22 @@ def work(
         state[STOP] = 1
         for worker in workers:
             worker.join()
+    if errors:
+        raise errors[0]
 
 
 def _wait(workers: list[threading.Thread], state: Any, total: int, callback: Progress | None) -> None:
     for worker in workers:
         while worker.is_alive():
-            worker.join(POLL if callback else None)
+            # With a time limit even where nobody listens: an interrupt asked for by a program does not end a wait.
+            worker.join(POLL)
             if callback:
                 callback(min(int(state[DONE]) / total, 1.0))
+
+
+def share(callback: Progress | None, part: int, parts: int) -> Progress | None:
+    """Return a callback for one of several parts of equal length."""
+    return callback and (lambda done: callback((part + done) / parts))
 
 
 def throttled(callback: Progress | None) -> Progress | None:
