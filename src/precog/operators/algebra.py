@@ -10,8 +10,8 @@ import numpy as np
 
 from precog import checks
 from precog.kernels.statistics import Array
-from precog.operators.base import Operator, Progress, indices, right_hand_side
-from precog.operators.schedule import share
+from precog.operators.base import Operator, indices, right_hand_side
+from precog.operators.schedule import Progress, share
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from precog.kernels.base import has_white
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
 from precog.operators import blockwise, cost, derivative, panels
-from precog.operators.base import Operator, Progress, indices, right_hand_side
+from precog.operators.base import Operator, indices, right_hand_side
 from precog.operators.fused import Fused
-from precog.operators.schedule import available_threads, throttled
+from precog.operators.schedule import Progress, available_threads, throttled
 
 
 class Gram(Operator):
