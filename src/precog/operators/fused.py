@@ -71,20 +71,20 @@ class Fused:
     def matmat(self, V: Array, callback: Progress | None = None, *, transposed: bool = False) -> Array:
         """Return K V (K' V where transposed) in float64, a few columns at a time."""
         scale = balance(V, self.dtype)
-        out = np.empty((self.sides[1 if transposed else 0].n, V.shape[1]))
-        starts = range(0, V.shape[1], VECTORS)
+        multiply = self._symmetric if self.Z is None else self._rectangular
+        starts, parts = range(0, V.shape[1], VECTORS), []
         for part, c in enumerate(starts):
             chosen = slice(c, c + VECTORS)
-            report = share(callback, part, len(starts))
-            multiply = self._symmetric if self.Z is None else self._rectangular
-            out[:, chosen] = multiply(V[:, chosen] * scale[chosen], transposed, report) / scale[chosen]
-        return out
+            product = multiply(V[:, chosen], scale[chosen], transposed, share(callback, part, len(starts)))
+            product /= scale[chosen]
+            parts.append(product)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _symmetric(self, V: Array, transposed: bool, callback: Progress | None) -> Array:
+    def _symmetric(self, V: Array, scale: Array, transposed: bool, callback: Progress | None) -> Array:
         loop, par, differences = self._compiled("both", V.shape[1])
         tile = loop.source.layout.tile
         columns, n = self._columns(0, loop)
-        left = pack.padded(V, n, self.dtype)
+        left = pack.padded(V, n, self.dtype, scale)
         span = schedule.span(n // tile)
         chunks = -(-(n // tile) // span)
         out, mirrored = np.zeros((n, V.shape[1])), np.zeros((n // tile, V.shape[1] * tile))
@@ -101,12 +101,12 @@ class Fused:
         out += mirrored.reshape(-1, V.shape[1], tile).transpose(0, 2, 1).reshape(out.shape)
         return out[: len(V)]
 
-    def _rectangular(self, V: Array, transposed: bool, callback: Progress | None) -> Array:
+    def _rectangular(self, V: Array, scale: Array, transposed: bool, callback: Progress | None) -> Array:
         loop, par, differences = self._compiled("one", V.shape[1])
         target, source = (1, 0) if transposed else (0, 1)
         columns, m = self._columns(source, loop)
         rows = self._rows(target, loop, BLOCK)
-        right = pack.tiles(pack.padded(V, m, self.dtype), loop.source.layout.tile)
+        right = pack.tiles(pack.padded(V, m, self.dtype, scale), loop.source.layout.tile)
         out = np.zeros((len(rows), V.shape[1]))
         arguments = (rows, columns, np.zeros((1, 1), self.dtype), right, par, out)
         self._stripes(loop, arguments, differences, m, 0, callback)

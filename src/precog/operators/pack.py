@@ -102,8 +102,8 @@ def tiles(A: Array, tile: int) -> Array:
     return np.ascontiguousarray(A.reshape(len(A) // tile, tile, A.shape[1]).transpose(0, 2, 1)).ravel()
 
 
-def padded(V: Array, n: int, dtype: str) -> Array:
-    """Return V with zero rows up to n, in the loop's type."""
+def padded(V: Array, n: int, dtype: str, scale: Array | float = 1.0) -> Array:
+    """Return V, its columns scaled, with zero rows up to n, in the loop's type."""
     out = np.zeros((n, V.shape[1]), dtype)
-    out[: len(V)] = V
+    np.multiply(V, scale, out=out[: len(V)], casting="same_kind")
     return out
