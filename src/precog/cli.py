@@ -1,4 +1,4 @@
-"""The command line: `precog demo` and `precog info`."""
+"""The command line: `precog demo`, `precog reproduce` and `precog info`."""
 
 import os
 import platform
@@ -59,7 +59,46 @@ def application() -> "typer.Typer":
         for label, value in facts().items():
             print(f"{label:<16}{value}")
 
+    app.add_typer(reproductions(), name="reproduce")
     return app
+
+
+def reproductions() -> "typer.Typer":
+    """Return the commands under `precog reproduce`."""
+    import typer
+
+    group = typer.Typer(no_args_is_help=True)
+
+    @group.callback()
+    def reproduce() -> None:
+        """Repeat published experiments and compare with the published numbers, where they are at hand."""
+
+    @group.command("cutajar2016-fig1")
+    def figure1(
+        out: Annotated[Path, typer.Option(help="Folder of the results; an interrupted run goes on.")] = Path("fig1"),
+        datasets: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "concrete,powerplant,protein",
+        preconditioners: Annotated[str, typer.Option(help="Such as nystrom,fitc; all by default.")] = "",
+        cells: Annotated[
+            str | None, typer.Option(help="Pairs log10 ℓ, log10 σ², such as '-1,-2;0,-2', or 'cg<=1000' (published).")
+        ] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="Concrete only, without its slowest cells.")] = False,
+        reference: Annotated[Path | None, typer.Option(help="Folder of the published fig1.csv.")] = None,
+    ) -> None:
+        """Count iterations of conjugate gradients with nine preconditioners: Figure 1 of Cutajar et al. (2016)."""
+        from precog.experiments import figure1 as experiment
+
+        names, methods = _names(datasets), _names(preconditioners) or None
+        try:
+            experiment.run(out, datasets=names, preconditioners=methods, cells=cells, quick=quick, reference=reference)
+        except (ImportError, ValueError) as error:
+            print(error, file=sys.stderr)
+            raise typer.Exit(1) from None
+
+    return group
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def facts() -> dict[str, str]:

@@ -35,6 +35,9 @@ class Sum(Operator):
     def dtype(self) -> np.dtype[Any]:
         return np.result_type(*(term.dtype for term in self.terms))
 
+    def astype(self, dtype: Any) -> Sum:
+        return Sum(tuple(term.astype(dtype) for term in self.terms))
+
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         return reduce(np.add, [term.matmat(V, callback=part) for term, part in self._shares(callback)])
 
@@ -72,6 +75,9 @@ class Scaled(Operator):
     def dtype(self) -> np.dtype[Any]:
         return self.operator.dtype
 
+    def astype(self, dtype: Any) -> Scaled:
+        return Scaled(self.factor, self.operator.astype(dtype))
+
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         return self.factor * self.operator.matmat(V, callback=callback)
 
@@ -87,6 +93,66 @@ class Scaled(Operator):
     def __repr__(self) -> str:
         inner = f"({self.operator!r})" if isinstance(self.operator, Sum | Noisy) else repr(self.operator)
         return f"{self.factor!r} * {inner}"
+
+
+@dataclass(frozen=True, eq=False)
+class Congruent(Operator):
+    """A = S K S with S = diag(scale): `Congruent(K, √w) + 1.0` is the I + W^½ K W^½ of Newton's steps."""
+
+    K: Operator
+    scale: Any
+
+    def __post_init__(self) -> None:
+        n, m = self.K.shape
+        if n != m:
+            raise ValueError(f"rows and columns are scaled alike, so the operator must be square; it is {n} x {m}")
+        S = np.array(self.scale, dtype=np.float64)
+        if S.shape != (n,):
+            raise ValueError(f"scale must have shape ({n},), got {S.shape}")
+        checks.finite("scale", S)
+        S.flags.writeable = False
+        object.__setattr__(self, "scale", S)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.K.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.K.dtype
+
+    def astype(self, dtype: Any) -> Congruent:
+        return Congruent(self.K.astype(dtype), self.scale)
+
+    def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
+        return self._scaled(self.K.matmat, V, callback)
+
+    def rmatmat(self, V: Any, *, callback: Progress | None = None) -> Array:
+        return self._scaled(self.K.rmatmat, V, callback)
+
+    def _scaled(self, multiply: Any, V: Any, callback: Progress | None) -> Array:
+        V = right_hand_side("V", V, self.shape[1])
+        scale = self.scale[:, None]
+        product: Array = scale * multiply(scale * V, callback=callback)
+        return product.astype(np.result_type(self.dtype, V), copy=False)
+
+    def diag(self) -> Array:
+        return (self.scale**2 * self.K.diag()).astype(self.dtype, copy=False)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        n = self.shape[0]
+        i, j = indices("rows", rows, n), indices("columns", columns, n)
+        scaled = self.K.block(i, j) * self.scale[i][:, None] * self.scale[j]
+        return scaled.astype(self.dtype, copy=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Congruent) and self.K == other.K and np.array_equal(self.scale, other.scale)
+
+    def __hash__(self) -> int:
+        return hash((Congruent, self.K, self.scale.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Congruent({self.K!r}, scale of shape ({len(self)},))"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +184,9 @@ class Noisy(Operator):
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.K.dtype
+
+    def astype(self, dtype: Any) -> Noisy:
+        return Noisy(self.K.astype(dtype), self.noise)
 
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         V = right_hand_side("V", V, self.shape[1])

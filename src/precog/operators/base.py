@@ -43,6 +43,10 @@ class Operator(ABC):
     def block(self, rows: Any, columns: Any) -> Array:
         """Return A[rows][:, columns] as an array, for slices, indices or masks."""
 
+    def astype(self, dtype: Any) -> Operator:
+        """Return this matrix with entries of another type, where it can be had; else itself."""
+        return self
+
     def rmatmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         """Return A' V."""
         return self.matmat(V, callback=callback)

@@ -26,6 +26,9 @@ class Dense(Operator):
     def dtype(self) -> np.dtype[Any]:
         return self.A.dtype
 
+    def astype(self, dtype: Any) -> Dense:
+        return self if np.dtype(dtype) == self.A.dtype else Dense(self.A.astype(dtype))
+
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         product: Array = self.A @ right_hand_side("V", V, self.shape[1])
         return product
@@ -71,6 +74,11 @@ class LowRank(Operator):
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.result_type(self.F, self.G)
+
+    def astype(self, dtype: Any) -> LowRank:
+        if np.dtype(dtype) == self.dtype:
+            return self
+        return LowRank(self.F.astype(dtype), None if self.G is self.F else self.G.astype(dtype))
 
     def matmat(self, V: Any, *, callback: Progress | None = None) -> Array:
         product: Array = self.F @ (self.G.T @ right_hand_side("V", V, self.shape[1]))

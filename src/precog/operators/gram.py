@@ -49,6 +49,9 @@ class Gram(Operator):
     def dtype(self) -> np.dtype[Any]:
         return self._dtype
 
+    def astype(self, dtype: Any) -> Gram:
+        return self if np.dtype(dtype) == self._dtype else Gram(self.kernel, self.X, self.Z, dtype, self.threads)
+
     def path_for(self, columns: int) -> str:
         """Return the way a product with so many columns takes: "numpy", "objects", "fused" or "panels"."""
         if on_objects(self.kernel):

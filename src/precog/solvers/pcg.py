@@ -3,8 +3,10 @@
     R = B - A X,  S = Z = P⁻¹ R,  γ = diag(R' Z)
     repeat   W = A S,  α = γ / diag(S' W),  X += S α,  R -= W α,  Z = P⁻¹ R,  γ' = diag(R' Z),  S = Z + S (γ'/γ)
 
-Every column has its own α and its own end; columns that are done leave the product. Before a column counts as done its
-residual is computed anew from A X, so the residuals that are reported are true ones.
+Every column has its own α and its own end; columns that are done leave the product. Products may be in float32: what
+their rounding adds to R is estimated step by step, and when it comes near |R| itself, R is replaced by B - A X from a
+product in float64 and the recurrence goes on from there. Before a column counts as done its residual is replaced as
+well, so the residuals that are reported are true ones.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import numpy as np
 from precog import checks
 from precog.kernels.statistics import Array
 from precog.operators import Operator
-from precog.solvers.result import Solution, Status
+from precog.solvers.products import PRECISIONS, Products, dots, start
+from precog.solvers.residuals import Residuals
+from precog.solvers.result import Lanczos, Solution, Status
 
 
 class Preconditioner(Protocol):
@@ -33,20 +37,20 @@ class Preconditioner(Protocol):
 class PCG:
     """Preconditioned conjugate gradients: stops a column at |r| <= max(rtol |b|, atol).
 
-    max_iter=None allows ten times as many steps as there are rows, which only rounding can use up.
+    rtol=0 with atol=√(n · 1e-10) is the absolute stop of [Cutajar16]. max_iter=None allows ten times as many steps as
+    there are rows, which only rounding can use up. precision: "float64", "mixed" for float32 products inside and true
+    residuals in float64, or "auto". reorthogonalize: keep every residual orthogonal to all before it, which costs their
+    memory (one vector a step and column) and undoes what rounding does to the number of steps.
     """
 
     rtol: float = 1e-6
     atol: float = 0.0
     max_iter: int | None = None
+    precision: str = "auto"
+    reorthogonalize: bool = False
 
     def __post_init__(self) -> None:
-        checks.number("rtol", self.rtol)
-        checks.number("atol", self.atol)
-        if self.rtol == 0 and self.atol == 0:
-            raise ValueError("rtol and atol are both 0; give one of them a positive value")
-        if self.max_iter is not None:
-            checks.count("max_iter", self.max_iter, low=0)
+        check_settings(self)
 
     def solve(
         self,
@@ -58,102 +62,138 @@ class PCG:
         callback: Callable[[int, Array], None] | None = None,
     ) -> Solution:
         """Return X with A X = B; `callback` hears the step and the relative residuals of all columns."""
-        n, m = A.shape
-        if n != m:
-            raise ValueError(f"conjugate gradients need a square operator, this one is {n} x {m}")
-        right = checks.columns_for("B", B, n).astype(np.float64, copy=False)
-        start = np.zeros_like(right) if x0 is None else checks.columns_for("x0", x0, n).astype(np.float64)
-        if start.shape != right.shape:
-            raise ValueError(f"x0 has {start.shape[1]} columns, B {right.shape[1]}")
-        run = _Run(A, right, start, precond, self)
-        status = run.iterate(10 * n + 10 if self.max_iter is None else self.max_iter, callback)
+        products = Products(A, self.precision)
+        run = _Run(products, *start(A, B, x0), precond, self)
+        status = run.iterate(largest(self, A), callback)
         x = run.X[:, 0] if np.ndim(B) == 1 else run.X
-        return Solution(x, status, run.steps, run.relative(), run.products, run.column_steps)
+        return Solution(
+            x,
+            status,
+            run.steps,
+            run.residuals.relative,
+            products.count,
+            run.column_steps,
+            run.lanczos(),
+            "conjugate gradients",
+            products.precision,
+        )
+
+
+def precondition(precond: Preconditioner | None, R: Array) -> Array:
+    """Return P⁻¹ R as a new array."""
+    return R.copy() if precond is None else precond.solve(R)
+
+
+def check_settings(solver: Any) -> None:
+    """Raise an error for settings that all iterative solvers share."""
+    checks.number("rtol", solver.rtol)
+    checks.number("atol", solver.atol)
+    if solver.rtol == 0 and solver.atol == 0:
+        raise ValueError("rtol and atol are both 0; give one of them a positive value")
+    if solver.max_iter is not None:
+        checks.count("max_iter", solver.max_iter, low=0)
+    checks.choice("precision", solver.precision, PRECISIONS)
+
+
+def largest(solver: Any, A: Operator) -> int:
+    """Return how many steps a solver may take."""
+    return 10 * A.shape[0] + 10 if solver.max_iter is None else int(solver.max_iter)
 
 
 class _Run:
-    """The state of one solve: all columns in X and R, the active ones in S."""
+    """The state of one solve: results of all columns in X, those of the active ones in x, r and s."""
 
-    def __init__(self, A: Operator, B: Array, X: Array, precond: Preconditioner | None, settings: PCG) -> None:
-        self.A, self.B, self.X, self.precond = A, B, X, precond
-        self.size = np.linalg.norm(B, axis=0)
-        # No relative tolerance can be met by a column of zeros from another start than its answer.
-        X[:, self.size == 0] = 0.0
-        self.goal = np.maximum(settings.rtol * self.size, settings.atol)
-        self.products, self.steps = 0, 0
-        self.column_steps = np.zeros(B.shape[1], np.int64)
-        self.R = B - self._multiply(X) if X.any() else B.copy()
-        self.true = np.linalg.norm(self.R, axis=0)
-        self.active = np.flatnonzero(self.true > self.goal)
-        self._restart()
+    def __init__(self, products: Products, B: Array, X: Array, precond: Preconditioner | None, settings: PCG) -> None:
+        self.products, self.X, self.precond = products, X, precond
+        self.cold = ~X.any(axis=0)
+        self.residuals = Residuals(products, B, X, settings)
+        self.steps, self.column_steps = 0, np.zeros(B.shape[1], np.int64)
+        self.active = self.residuals.open
+        self.x, self.r = X[:, self.active], self.residuals.start[:, self.active]
+        self.basis: list[tuple[Array, Array, Array]] | None = [] if settings.reorthogonalize else None
+        self.history: list[tuple[Array, Array, Array]] = []
+        self.first = np.zeros(B.shape[1])
+        self._begin()
 
-    def _multiply(self, V: Array) -> Array:
-        self.products += V.shape[1]
-        return np.asarray(self.A @ V, dtype=np.float64)
-
-    def _precondition(self, R: Array) -> Array:
-        return R.copy() if self.precond is None else self.precond.solve(R)
-
-    def _restart(self) -> None:
-        """Take the steepest direction for the active columns, forgetting the earlier ones."""
-        self.S = self._precondition(self.R[:, self.active])
-        self.gamma = np.einsum("ij,ij->j", self.R[:, self.active], self.S)
-
-    def relative(self) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.size > 0, np.linalg.norm(self.R, axis=0) / self.size, 0.0)
+    def _begin(self) -> None:
+        """Take the steepest directions."""
+        self.z = precondition(self.precond, self.r)
+        self.s, self.gamma = self.z, dots(self.r, self.z)
+        self.first[self.active] = self.gamma
 
     def iterate(self, max_iter: int, callback: Callable[[int, Array], None] | None) -> Status:
-        while self.active.size:
-            if self.steps >= max_iter:
-                self.R = self.B - self._multiply(self.X)
-                return Status.MAX_ITER
-            trouble = self._step()
-            if callback:
-                callback(self.steps, self.relative())
-            if trouble is None:
-                trouble = self._retire()
-            if trouble is not None:
-                return trouble
-        return Status.CONVERGED
+        trouble: Status | None = None
+        while self.active.size and trouble is None:
+            if not (self.gamma > 0).all():
+                trouble = Status.INDEFINITE_PRECONDITIONER if np.isfinite(self.gamma).all() else Status.NOT_FINITE
+            elif self.steps >= max_iter:
+                trouble = Status.MAX_ITER
+            else:
+                trouble = self._step(callback)
+        if trouble is not None:
+            self.residuals.measure(self.active, self.x, self.r)
+            self.X[:, self.active] = self.x
+        return trouble or Status.CONVERGED
 
-    def _step(self) -> Status | None:
-        W = self._multiply(self.S)
-        curvature = np.einsum("ij,ij->j", self.S, W)
-        if not np.isfinite(curvature).all():
-            return Status.NOT_FINITE
-        if (curvature <= 0).any():
-            return Status.INDEFINITE
+    def _step(self, callback: Callable[[int, Array], None] | None) -> Status | None:
+        w = self.products.multiply(self.s)
+        curvature = dots(self.s, w)
+        if not (curvature > 0).all():
+            if self.products.be_exact():
+                self.residuals.measure(self.active, self.x, self.r)
+                self._restart()
+                return None
+            return Status.INDEFINITE if np.isfinite(curvature).all() else Status.NOT_FINITE
+        if self.basis is not None:
+            self.basis.append((self.r.copy(), self.z, self.gamma))
         alpha = self.gamma / curvature
         self.steps += 1
         self.column_steps[self.active] += 1
-        self.X[:, self.active] += self.S * alpha
-        R = self.R[:, self.active] - W * alpha
-        self.R[:, self.active] = R
-        Z = self._precondition(R)
-        gamma = np.einsum("ij,ij->j", R, Z)
-        self.S = Z + self.S * (gamma / np.where(self.gamma > 0, self.gamma, 1.0))
-        self.gamma = gamma
+        self.x += self.s * alpha
+        w *= alpha
+        self.r -= w
+        for r, z, gamma in self.basis or ():
+            self.r -= r * (dots(z, self.r) / gamma)
+        done, stuck = self.residuals.follow(self.active, self.x, self.r, w)
+        if callback:
+            callback(self.steps, self.residuals.relative)
+        if stuck:
+            return Status.STAGNATED
+        self._turn(alpha, done)
+        if self.residuals.switched:
+            self._restart()
         return None
 
-    def _retire(self) -> Status | None:
-        """Let columns go whose true residual is small enough; restart those that only looked so."""
-        done = np.linalg.norm(self.R[:, self.active], axis=0) <= self.goal[self.active]
-        if not done.any():
-            return None
-        columns = self.active[done]
-        self.R[:, columns] = self.B[:, columns] - self._multiply(self.X[:, columns])
-        true = np.linalg.norm(self.R[:, columns], axis=0)
-        late = true > self.goal[columns]
-        # The recurrence claims what the product denies: a restart regains digits until there are none left to regain.
-        stuck = (late & (true > 0.5 * self.true[columns])).any()
-        self.true[columns] = true
-        if stuck:
-            self.R = self.B - self._multiply(self.X)
-            return Status.STAGNATED
-        if late.any():
-            self.active = np.setdiff1d(self.active, columns[~late])
-            self._restart()
-        else:
-            self.active, self.S, self.gamma = self.active[~done], self.S[:, ~done], self.gamma[~done]
-        return None
+    def _turn(self, alpha: Array, done: Array) -> None:
+        """Let columns go that are done, and take the next directions."""
+        if done.any():
+            self.X[:, self.active[done]] = self.x[:, done]
+            self.history.append((self.active[done], alpha[done], np.full(done.sum(), np.nan)))
+            keep = ~done
+            alpha, self.active, self.gamma = alpha[keep], self.active[keep], self.gamma[keep]
+            self.x, self.r, self.s = self.x[:, keep], self.r[:, keep], self.s[:, keep]
+            if self.basis is not None:
+                self.basis = [(r[:, keep], z[:, keep], g[keep]) for r, z, g in self.basis]
+        self.z = precondition(self.precond, self.r)
+        gamma = dots(self.r, self.z)
+        beta = gamma / self.gamma
+        self.history.append((self.active, alpha, beta))
+        self.s = self.s * beta
+        self.s += self.z
+        self.gamma = gamma
+
+    def _restart(self) -> None:
+        """Forget the directions so far; the coefficients start anew with the present residual."""
+        self.cold[self.active] = False
+        gone = [(columns, ~np.isin(columns, self.active), a, b) for columns, a, b in self.history]
+        self.history = [(columns[kept], a[kept], b[kept]) for columns, kept, a, b in gone]
+        self._begin()
+
+    def lanczos(self) -> Lanczos:
+        shape = (int(self.column_steps.max(initial=0)), len(self.first))
+        alpha, beta = np.full(shape, np.nan), np.full(shape, np.nan)
+        taken = np.zeros(shape[1], np.intp)
+        for columns, a, b in self.history:
+            alpha[taken[columns], columns], beta[taken[columns], columns] = a, b
+            taken[columns] += 1
+        return Lanczos(alpha, beta, self.first, self.cold)

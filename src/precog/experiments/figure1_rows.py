@@ -1,0 +1,210 @@
+"""Cells and rows of Figure 1, and the CSV files that hold them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LOG10_LENGTH_SCALES = (-3, -2, -1, 0, 1, 2)
+LOG10_NOISES = (-2, -4, -6)
+DATASETS = ("concrete", "powerplant", "protein")
+PUBLISHED = ("block_jacobi", "pitc", "fitc", "nystrom", "spectral", "randomized_svd", "regularized", "ski")
+NEW = "rpcholesky"
+# Outer and inner iterations of the same run of "ski" in one number. Those of "regularized" are always in one number.
+SKI_TOTAL = "ski_inner_total"
+ROWS = (*PUBLISHED, SKI_TOTAL, NEW)
+
+FILE = "fig1.csv"
+COLUMNS = (
+    "dataset",
+    "preconditioner",
+    "log10_lengthscale",
+    "log10_noise",
+    "log10_cg_iterations",
+    "log10_ratio",
+    "cg_iterations",
+    "pcg_iterations",
+    "cg_capped",
+    "pcg_capped",
+    "pcg_integral",
+)
+# Some published totals of "ski" pass this without a flag, because its runs were cut there.
+CUT = 15_000
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One system of a data set: the powers of ten of its length scale and its noise."""
+
+    log10_length_scale: int
+    log10_noise: int
+
+    def __str__(self) -> str:
+        return f"ℓ=1e{self.log10_length_scale} σ²=1e{self.log10_noise}"
+
+
+CELLS = tuple(Cell(length_scale, noise) for noise in LOG10_NOISES for length_scale in LOG10_LENGTH_SCALES)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a row is about."""
+
+    dataset: str
+    preconditioner: str
+    cell: Cell
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where the row stands in the file."""
+        return DATASETS.index(self.dataset), ROWS.index(self.preconditioner), CELLS.index(self.cell)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Iterations without a preconditioner (cg) and with one (pcg), which are lower bounds where they are capped.
+
+    log10_ratio: log10(pcg / cg). integral: False where a published ratio was taken against another count than cg.
+    """
+
+    key: Key
+    cg: int
+    pcg: float
+    cg_capped: bool
+    pcg_capped: bool
+    log10_ratio: float
+    integral: bool = True
+
+    @classmethod
+    def of(cls, key: Key, cg: int, pcg: int, *, cg_capped: bool, pcg_capped: bool) -> Row:
+        # No step at all is counted as one, which only a residual that was small from the start could need.
+        return cls(key, cg, pcg, cg_capped, pcg_capped, math.log10(max(pcg, 1) / max(cg, 1)))
+
+    @property
+    def counts(self) -> bool:
+        """Whether neither number is only a bound."""
+        return not self.cg_capped and self.pcg_finished
+
+    @property
+    def pcg_finished(self) -> bool:
+        return not self.pcg_capped and self.pcg < CUT
+
+    def record(self) -> dict[str, Any]:
+        values = (
+            self.key.dataset,
+            self.key.preconditioner,
+            self.key.cell.log10_length_scale,
+            self.key.cell.log10_noise,
+            math.log10(max(self.cg, 1)),
+            self.log10_ratio,
+            self.cg,
+            f"{self.pcg:.10g}",
+            int(self.cg_capped),
+            int(self.pcg_capped),
+            int(self.integral),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, str]) -> Row:
+        cell = Cell(int(record["log10_lengthscale"]), int(record["log10_noise"]))
+        return cls(
+            Key(record["dataset"], record["preconditioner"], cell),
+            int(record["cg_iterations"]),
+            float(record["pcg_iterations"]),
+            record["cg_capped"] == "1",
+            record["pcg_capped"] == "1",
+            float(record["log10_ratio"]),
+            record["pcg_integral"] == "1",
+        )
+
+
+Rows = Mapping[Key, Row]
+
+
+def read(path: Path) -> dict[Key, Row]:
+    """Return the rows of a file by what they are about; none of a file that does not exist."""
+    rows = [Row.from_record(record) for record in read_csv(path, COLUMNS)]
+    return {row.key: row for row in rows}
+
+
+def write(path: Path, rows: Rows) -> None:
+    """Write all rows in a fixed order, whatever the order in which they were computed."""
+    write_csv(path, COLUMNS, [rows[key].record() for key in sorted(rows, key=lambda key: key.place)])
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as opened:
+        reader = csv.DictReader(opened)
+        if tuple(reader.fieldnames or ()) != tuple(columns):
+            raise ValueError(f"{path} has columns {reader.fieldnames}; expected {list(columns)}. Choose another folder")
+        return list(reader)
+
+
+def write_csv(path: Path, columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file at once: whoever interrupts finds the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as opened:
+            writer = csv.DictWriter(opened, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(records)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def find_reference(named: Path | None = None) -> Path | None:
+    """Return the file of published rows: in the named folder, or in or beside the folders of PRECOG_DATA."""
+    if named is not None:
+        path = named / FILE if named.is_dir() else named
+        if not path.is_file():
+            raise ValueError(f"no published rows at {path}; name the folder that holds {FILE}")
+        return path
+    folders = [Path(part).expanduser() for part in os.environ.get("PRECOG_DATA", "").split(os.pathsep) if part]
+    places = [place / FILE for folder in folders for place in (folder, folder.absolute().parent / "reference")]
+    return next((path for path in places if path.is_file()), None)
+
+
+def chosen_cells(cells: str | Iterable[tuple[int, int]] | None, dataset: str, published: Rows) -> list[Cell]:
+    """Return the cells named by "-1,-2;0,-2" (log10 ℓ, log10 σ²), by "cg<=1000" (published), or by pairs."""
+    if cells is None:
+        return list(CELLS)
+    if isinstance(cells, str) and cells.replace(" ", "").startswith("cg<="):
+        return _cells_with_few(cells, dataset, published)
+    try:
+        pairs = (
+            [tuple(map(int, pair.split(","))) for pair in cells.split(";")] if isinstance(cells, str) else list(cells)
+        )
+        chosen = [Cell(*pair) for pair in pairs]
+    except (TypeError, ValueError):
+        raise ValueError(f"cells must be such as '-1,-2;0,-2' or 'cg<=1000', got {cells!r}") from None
+    for cell in chosen:
+        if cell not in CELLS:
+            raise ValueError(
+                f"{cell} is no cell of the figure: log10 length scales are {LOG10_LENGTH_SCALES}, "
+                f"log10 noises {LOG10_NOISES}, and the length scale comes first"
+            )
+    return list(dict.fromkeys(chosen))
+
+
+def _cells_with_few(cells: str, dataset: str, published: Rows) -> list[Cell]:
+    try:
+        most = int(cells.partition("<=")[2])
+    except ValueError:
+        raise ValueError(f"cells must be such as 'cg<=1000', got {cells!r}") from None
+    counts = {key.cell: row.cg for key, row in published.items() if key.dataset == dataset}
+    if not counts:
+        raise ValueError(
+            f"cells={cells!r} needs the published counts of {dataset}, and there are none; name the folder of "
+            f"{FILE} by --reference, leave this data set out, or name cells"
+        )
+    return [cell for cell in CELLS if cell in counts and counts[cell] <= most]

@@ -1,0 +1,145 @@
+"""Factors F with K ≈ F F' from columns of K: landmarks at random, greedy pivots, random pivots.
+
+With pivots J and L L' = K_JJ all three are F = K_:J L⁻ᵀ, built in different orders. What F leaves out, d = diag(K - F F'),
+comes with it.
+
+Accelerated random pivoting [Epperly24] proposes a block of b pivots at once, i ~ d, and accepts each as often as drawing
+one by one would have: with H the residual block, candidate j is kept with probability H_jj / d_j, after the candidates
+kept before it have been eliminated from H.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from precog.kernels.statistics import Array
+from precog.precond.base import Problem
+
+ROWS = 8192
+# Smallest block that random pivoting proposes.
+SMALLEST = 10
+
+
+@dataclass(frozen=True)
+class Factor:
+    """F (n, k), the residual diagonal d, the pivots, and the kernel entries that were evaluated."""
+
+    F: Array
+    d: Array
+    pivots: Array
+    entries: int
+
+    @property
+    def rank(self) -> int:
+        return int(self.F.shape[1])
+
+    @property
+    def trace(self) -> float:
+        return float(self.d.sum())
+
+
+def landmarks(problem: Problem, J: Array, dtype: Any) -> Factor:
+    """Return the Nyström factor of given rows J; rows that depend on others within rounding are left out."""
+    K = problem.K.astype("float64")
+    KJJ = np.asarray(K.block(J, J), dtype=np.float64)
+    # LAPACK's pivoted factorisation stops where the residual is rounding: repeated landmarks drop out.
+    L, order, rank, _ = scipy.linalg.lapack.dpstrf(KJJ, lower=1, tol=-1.0)
+    J, L = J[order[:rank] - 1], np.tril(L[:rank, :rank])
+    F, d = np.empty((problem.n, rank), dtype), np.asarray(K.diag(), dtype=np.float64)
+    for start in range(0, problem.n, ROWS):
+        rows = np.arange(start, min(start + ROWS, problem.n))
+        C = np.asarray(K.block(rows, J), dtype=np.float64)
+        some = scipy.linalg.solve_triangular(L, C.T, lower=True, check_finite=False).T
+        F[rows] = some
+        d[rows] -= np.einsum("ij,ij->i", some, some)
+    return Factor(F, np.maximum(d, 0.0), J, problem.n * len(order))
+
+
+def greedy(problem: Problem, rank: int, dtype: Any, tolerance: float = 0.0) -> Factor:
+    """Return the pivoted Cholesky factor: the next pivot is where d is largest, until tr(K - F F') <= tolerance."""
+    K = problem.K.astype("float64")
+    F, d = np.zeros((problem.n, rank), dtype), np.asarray(K.diag(), dtype=np.float64).copy()
+    floor = _floor(d, dtype)
+    pivots: list[int] = []
+    while len(pivots) < rank and d.max() > floor and d.sum() > tolerance:
+        k, j = len(pivots), int(d.argmax())
+        column = np.asarray(K.block(slice(None), [j]), dtype=np.float64)[:, 0]
+        column -= F[:, :k] @ F[j, :k]
+        F[:, k] = column / np.sqrt(d[j])
+        d = np.maximum(d - column**2 / d[j], 0.0)
+        d[j] = 0.0
+        pivots.append(j)
+    return Factor(_cut(F, len(pivots)), d, np.array(pivots, dtype=np.intp), problem.n * len(pivots))
+
+
+def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: Any, tolerance: float = 0.0) -> Factor:
+    """Return the randomly pivoted Cholesky factor of at most this rank, or of less once tr(K - F F') <= tolerance."""
+    K = problem.K.astype(dtype)
+    n = problem.n
+    F, d = np.empty((n, rank), dtype), np.asarray(problem.K.diag(), dtype=np.float64).copy()
+    floor, size = _floor(d, dtype), max(rank // 10, SMALLEST)
+    pivots = np.zeros(0, dtype=np.intp)
+    entries = 0
+    while len(pivots) < rank and d.max() > floor and d.sum() > tolerance:
+        k, started = len(pivots), time.perf_counter()
+        proposed = np.unique(rng.choice(n, size=min(size, n), p=d / d.sum()))
+        rng.shuffle(proposed)
+        proposed = proposed[d[proposed] > floor]
+        H = np.asarray(K.block(proposed, proposed), dtype=np.float64)
+        H -= F[proposed, :k].astype(np.float64) @ F[proposed, :k].T.astype(np.float64)
+        kept, L = _accept(H, d[proposed], rng, rank - k, floor)
+        rejecting, started = time.perf_counter() - started, time.perf_counter()
+        if not len(kept):
+            d[proposed] = np.minimum(d[proposed], np.maximum(np.diagonal(H), 0.0))
+            continue
+        chosen = proposed[kept]
+        _extend(K, F, k, chosen, L)
+        new = F[:, k : k + len(chosen)]
+        d = np.maximum(d - np.einsum("ij,ij->i", new, new, dtype=np.float64), 0.0)
+        d[chosen] = 0.0
+        pivots = np.append(pivots, chosen)
+        entries += n * len(chosen) + len(proposed) ** 2
+        processing = time.perf_counter() - started
+        size = int(np.clip(size * processing / (4.0 * rejecting), size / 3, min(1.5 * size, rank / 3)))
+        size = max(size, SMALLEST)
+    return Factor(_cut(F, len(pivots)), d, pivots, entries)
+
+
+def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: float) -> tuple[Array, Array]:
+    """Return which proposals are kept and the Cholesky factor of their residual block; H is overwritten."""
+    kept: list[int] = []
+    columns = []
+    for j in range(len(d)):
+        if len(kept) < most and H[j, j] > floor and rng.random() * d[j] < H[j, j]:
+            column = H[:, j] / np.sqrt(H[j, j])
+            column[:j] = 0.0
+            H[j + 1 :, j + 1 :] -= np.outer(column[j + 1 :], column[j + 1 :])
+            kept.append(j)
+            columns.append(column)
+    rows = np.array(kept, dtype=np.intp)
+    return rows, np.array([column[rows] for column in columns]).reshape(len(rows), len(rows)).T
+
+
+def _extend(K: Any, F: Array, k: int, chosen: Array, L: Array) -> None:
+    """Write the columns of F that belong to the chosen pivots, some thousand rows at a time."""
+    past = F[chosen, :k].T.copy()
+    inverse = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False).T.astype(F.dtype)
+    for start in range(0, len(F), ROWS):
+        rows = np.arange(start, min(start + ROWS, len(F)))
+        C = K.block(rows, chosen)
+        C -= F[start : start + len(rows), :k] @ past
+        F[start : start + len(rows), k : k + len(chosen)] = C @ inverse
+
+
+def _floor(d: Array, dtype: Any) -> float:
+    """Return the residual below which a diagonal entry is rounding."""
+    return 100.0 * float(np.finfo(dtype).eps) * float(d.max(initial=0.0))
+
+
+def _cut(F: Array, rank: int) -> Array:
+    return F if rank == F.shape[1] else np.ascontiguousarray(F[:, :rank])

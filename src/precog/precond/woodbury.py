@@ -1,0 +1,171 @@
+"""Preconditioners P = E + F F', E diagonal or block diagonal: one stable form for nearly all families.
+
+With E = L L' and G = L⁻¹ F, the stacked factorisation [G; I] = [Q; Q₂] R gives, with H = L⁻ᵀ Q,
+
+    P⁻¹ V  = E⁻¹ V - H H' V
+    P V    = E (V + H R R' H' E V)
+    log|P| = log|E| + 2 Σ log R_jj
+    sample = E H R g₁ + L g₂ ~ N(0, P)
+
+R comes from a Cholesky factor of I + G'G accumulated in float64, done twice where one is not enough, and from Householder's
+QR where even that fails; a textbook Woodbury in float32 is not definite from noise 1e-6 on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from precog.kernels.statistics import Array
+from precog.operators import Operator
+from precog.precond.base import Report
+from precog.precond.parts import Blocks, Diagonal
+from precog.precond.skinny import expand, project
+
+# One Cholesky of I + G'G keeps Q orthogonal to about eps times this condition number; beyond it a second pass follows.
+ONE_PASS = 1e8
+CHUNK = 4096
+# Below so many rows factors are small anyway; above this ratio of tr K to the smallest noise float32 is not definite.
+SINGLE_ROWS = 4000
+SINGLE_RATIO = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Woodbury:
+    """P = E + F F', kept as E, H and R; without F where H has no columns."""
+
+    E: Diagonal | Blocks
+    H: Array
+    R: Array
+    built: Report
+    A: Operator
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    @property
+    def rank(self) -> int:
+        return int(self.H.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.A.shape
+
+    def solve(self, V: Array) -> Array:
+        """Return P⁻¹ V in float64, from products in the type of the factors."""
+        if V.shape[0] != self.shape[0]:
+            raise ValueError(f"V has {V.shape[0]} rows, the preconditioner {self.shape[0]}")
+        if isinstance(self.E, Diagonal):
+            out = self.E.solve(V)
+            if self.rank:
+                out -= expand(self.H, project(self.H, V))
+            return out
+        # Residuals shrink during a solve: in float32 their scale must not matter.
+        scale = np.abs(V).max(axis=0, initial=0.0)
+        scale[scale == 0.0] = 1.0
+        W = (V / scale).astype(self.H.dtype)
+        out = self.E.solve(W).astype(np.float64)
+        if self.rank:
+            out -= expand(self.H, project(self.H, W))
+        out *= scale
+        return out
+
+    def matmat(self, V: Array) -> Array:
+        """Return P V."""
+        if not self.rank:
+            return self.E.matmat(V)
+        EV = self.E.matmat(V)
+        return EV + self.E.matmat(self.H @ (self.R @ (self.R.T @ (self.H.T @ EV))))
+
+    def logdet(self) -> float:
+        return self.E.logdet() + 2.0 * float(np.log(np.abs(np.diagonal(self.R))).sum())
+
+    def sample(self, rng: np.random.Generator, k: int) -> Array:
+        """Return k columns from N(0, P)."""
+        out = self.E.root(rng.standard_normal((self.shape[0], k)))
+        if self.rank:
+            out += self.E.matmat(self.H @ (self.R @ rng.standard_normal((self.rank, k))))
+        return out
+
+    @cached_property
+    def _condition(self) -> float:
+        from precog.precond.condition import condition
+
+        return condition(self, self.A)
+
+    def report(self) -> Report:
+        """Return how P was built, with the condition number of P⁻¹ A as a few products with A estimate it."""
+        return dataclasses.replace(self.built, condition=self._condition)
+
+    def __repr__(self) -> str:
+        return f"<{self.built.name} preconditioner of rank {self.rank} for {self.A!r}>"
+
+
+def woodbury(E: Diagonal | Blocks, F: Array, built: Report, A: Operator) -> Woodbury:
+    """Return P = E + F F'; F is overwritten."""
+    if not F.shape[1]:
+        return Woodbury(E, F, np.eye(0), built, A)
+    for piece, rows in enumerate(E.pieces()):
+        F[rows] = E.whiten(piece, rows, F[rows])
+    R = orthogonalise(F)
+    for piece, rows in enumerate(E.pieces()):
+        F[rows] = E.whiten_transposed(piece, rows, F[rows])
+    return Woodbury(E, F, R, built, A)
+
+
+def orthogonalise(G: Array) -> Array:
+    """Overwrite G with Q and return R, where [G; I] = [Q; R⁻¹] R and [Q; R⁻¹] has orthonormal columns."""
+    k = G.shape[1]
+    try:
+        R = _cholesky(_gram(G) + np.eye(k))
+        _solve_right(G, R)
+        if (np.diagonal(R).max() / np.diagonal(R).min()) ** 2 > ONE_PASS:
+            inverse = scipy.linalg.solve_triangular(R, np.eye(k), check_finite=False)
+            again = _cholesky(_gram(G) + inverse.T @ inverse)
+            _solve_right(G, again)
+            R = again @ R
+    except np.linalg.LinAlgError:
+        raise ArithmeticError(
+            "the factor of a preconditioner is too large for its noise: add noise, or lower the rank"
+        ) from None
+    return np.asarray(R)
+
+
+def _gram(G: Array) -> Array:
+    """Return G'G, summed in float64 whatever the type of G."""
+    out = np.zeros((G.shape[1], G.shape[1]))
+    for start in range(0, len(G), CHUNK):
+        some = G[start : start + CHUNK].astype(np.float64, copy=False)
+        out += some.T @ some
+    return out
+
+
+def _cholesky(M: Array) -> Array:
+    R: Array = scipy.linalg.cholesky(M, check_finite=False)
+    return R
+
+
+def _solve_right(G: Array, R: Array) -> None:
+    """Overwrite G with G R⁻¹, chunk by chunk in float64."""
+    for start in range(0, len(G), CHUNK):
+        some = G[start : start + CHUNK].astype(np.float64, copy=False)
+        G[start : start + CHUNK] = scipy.linalg.solve_triangular(R, some.T, trans=1, check_finite=False).T
+
+
+def storage(dtype: Any, trace: float, noise: Array, n: int) -> Any:
+    """Return the type to store factors in: float32 halves the time to apply them, where n and the noise allow it."""
+    definite = trace <= SINGLE_RATIO * float(noise.min())
+    if dtype == "float32" and not definite:
+        raise ValueError(
+            f"factors in float32 would not be positive definite at noise {noise.min():.1g}, with a trace of K of "
+            f'{trace:.2g}; use dtype="auto" or "float64"'
+        )
+    if dtype != "auto":
+        return np.dtype(dtype)
+    return np.dtype(np.float32 if n >= SINGLE_ROWS and definite else np.float64)

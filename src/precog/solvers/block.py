@@ -1,0 +1,172 @@
+"""Block conjugate gradients: all columns search one common space [Dubrulle01].
+
+    R = Q C with Q'P⁻¹Q = I,  S = P⁻¹Q
+    repeat  W = A S,  Ξ = (S'W)⁻¹,  X += S Ξ C,  Q̂ = Q - W Ξ,  Q̂ = Q ζ with Q'P⁻¹Q = I,  C = ζ C,  S = P⁻¹Q + S ζ'
+
+The largest eigenvalues of P⁻¹A, about as many as there are columns, are found at once, so every column takes fewer
+steps than alone. Residuals are never inverted, only the well-conditioned Gram matrices of one step; directions that have
+become dependent on others are dropped from Q, and C stays rectangular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from precog.kernels.statistics import Array
+from precog.operators import Operator
+from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
+from precog.solvers.products import Products, start
+from precog.solvers.residuals import Residuals
+from precog.solvers.result import Solution, Status
+
+# Directions whose squared size is below this share of the largest are noise.
+DEPENDENT = 1e-14
+
+
+@dataclass(frozen=True)
+class BlockCG:
+    """Block conjugate gradients: every column stops at |r| <= max(rtol |b|, atol); settings as in `PCG`.
+
+    Has no Lanczos coefficients of single columns; use `PCG` where a log-determinant is wanted from the same solve.
+    """
+
+    rtol: float = 1e-6
+    atol: float = 0.0
+    max_iter: int | None = None
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def solve(
+        self,
+        A: Operator,
+        B: Any,
+        *,
+        precond: Preconditioner | None = None,
+        x0: Any = None,
+        callback: Callable[[int, Array], None] | None = None,
+    ) -> Solution:
+        """Return X with A X = B; `callback` hears the step and the relative residuals of all columns."""
+        products = Products(A, self.precision)
+        right, X = start(A, B, x0)
+        run = _Run(Residuals(products, right, X, self), X, precond)
+        status = run.iterate(largest(self, A), callback)
+        return Solution(
+            X[:, 0] if np.ndim(B) == 1 else X,
+            status,
+            run.step,
+            run.residuals.relative,
+            products.count,
+            run.column_steps,
+            solver="block conjugate gradients",
+            precision=products.precision,
+        )
+
+
+class _Run:
+    """The state of one solve: Q, S and P⁻¹Q span the common space, C leads from Q to the residuals."""
+
+    def __init__(self, residuals: Residuals, X: Array, precond: Preconditioner | None) -> None:
+        self.residuals, self.X, self.precond = residuals, X, precond
+        self.step, self.column_steps = 0, np.zeros(X.shape[1], np.int64)
+        self.active = residuals.open
+        self.x, self.r = X[:, self.active], residuals.start[:, self.active]
+        self._begin()
+
+    def _begin(self) -> Status | None:
+        """Make the common space from the present residuals, brought to one size."""
+        size = np.linalg.norm(self.r, axis=0)
+        self.q = self.r / size
+        self.s = precondition(self.precond, self.q)
+        found = _factor(self.q.T @ self.s)
+        if found is None:
+            self.c = None
+            return Status.INDEFINITE_PRECONDITIONER
+        zeta, inverse = found
+        self.q, self.s, self.c = self.q @ inverse, self.s @ inverse, zeta * size
+        return None
+
+    def iterate(self, max_iter: int, callback: Callable[[int, Array], None] | None) -> Status:
+        trouble: Status | None = None
+        while self.active.size and trouble is None:
+            if self.c is None:
+                trouble = Status.INDEFINITE_PRECONDITIONER
+            elif self.step >= max_iter:
+                trouble = Status.MAX_ITER
+            else:
+                trouble = self._step(callback)
+        if trouble is not None:
+            self.residuals.measure(self.active, self.x, self.r)
+            self.X[:, self.active] = self.x
+        return trouble or Status.CONVERGED
+
+    def _step(self, callback: Callable[[int, Array], None] | None) -> Status | None:
+        products = self.residuals.products
+        w = products.multiply(self.s)
+        curvature = self.s.T @ w
+        try:
+            xi = scipy.linalg.cho_factor(0.5 * (curvature + curvature.T))
+        except (scipy.linalg.LinAlgError, ValueError):
+            if products.be_exact():
+                self.residuals.measure(self.active, self.x, self.r)
+                return self._begin()
+            return Status.INDEFINITE if np.isfinite(curvature).all() else Status.NOT_FINITE
+        self.step += 1
+        self.column_steps[self.active] += 1
+        self.x += self.s @ scipy.linalg.cho_solve(xi, self.c)
+        q = self.q - scipy.linalg.cho_solve(xi, w.T).T
+        change = self.r
+        self.r = q @ self.c
+        change -= self.r
+        done, stuck = self.residuals.follow(self.active, self.x, self.r, change)
+        if callback:
+            callback(self.step, self.residuals.relative)
+        if stuck:
+            return Status.STAGNATED
+        return self._turn(q, done, lambda z: scipy.linalg.cho_solve(xi, w.T @ z))
+
+    def _turn(self, q: Array, done: Array, overlap: Callable[[Array], Array]) -> Status | None:
+        """Take the next common space from what is left of the old one.
+
+        Where a residual was replaced, R = Q C no longer holds: Q is then made from R again, and the directions are kept
+        conjugate to the last ones by taking off their `overlap`, (S'AS)⁻¹ S'A Z.
+        """
+        if done.any():
+            self.X[:, self.active[done]] = self.x[:, done]
+            keep = ~done
+            self.active, self.x, self.r, self.c = self.active[keep], self.x[:, keep], self.r[:, keep], self.c[:, keep]
+            if not self.active.size:
+                return None
+        if self.residuals.switched:
+            return self._begin()
+        if self.residuals.replaced:
+            size = np.linalg.norm(self.r, axis=0)
+            q, self.c = self.r / size, np.diag(size)
+        z = precondition(self.precond, q)
+        found = _factor(q.T @ z)
+        if found is None:
+            return self._begin()
+        zeta, inverse = found
+        self.q, self.c = q @ inverse, zeta @ self.c
+        z = z @ inverse
+        self.s = z - self.s @ overlap(z) if self.residuals.replaced else z + self.s @ zeta.T
+        return None
+
+
+def _factor(M: Array) -> tuple[Array, Array] | None:
+    """Return ζ with ζ'ζ = M and its inverse, without the directions in which M is zero but for rounding."""
+    M = 0.5 * (M + M.T)
+    if not np.isfinite(M).all():
+        return None
+    values, vectors = np.linalg.eigh(M)
+    kept = values > DEPENDENT * max(values[-1], 0.0)
+    if not kept.any():
+        return None
+    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    return roots[:, None] * vectors.T, vectors / roots

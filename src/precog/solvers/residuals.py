@@ -1,0 +1,84 @@
+"""The residuals of a solve: followed by recurrence, replaced by true ones before they mislead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precog.kernels.statistics import Array
+from precog.solvers.products import Products
+
+# A residual is replaced when the estimated error of its recurrence is this share of it.
+DRIFT = 0.1
+# Where the worst residual is not halved in so many steps and this share of all before, float32 is given up.
+IDLE_STEPS, IDLE_SHARE = 100, 0.25
+
+
+class Residuals:
+    """Norms of B - A X for all columns, the goals they have to reach, and what rounding may have added meanwhile."""
+
+    def __init__(self, products: Products, B: Array, X: Array, settings: Any) -> None:
+        self.products, self.B = products, B
+        self.size = np.linalg.norm(B, axis=0)
+        self.goal = np.maximum(settings.rtol * self.size, settings.atol)
+        self.start = B - products.true(X) if X.any() else B.copy()
+        self.norms = np.linalg.norm(self.start, axis=0)
+        self.last_true = self.norms.copy()
+        self.drift = np.zeros(B.shape[1])
+        self.replaced = self.switched = False
+        self.best, self.steps, self.improved = np.inf, 0, 0
+
+    @property
+    def open(self) -> Array:
+        """The columns that have not reached their goal."""
+        return np.flatnonzero(self.norms > self.goal)
+
+    @property
+    def relative(self) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.size > 0, self.norms / self.size, 0.0)
+
+    def follow(self, columns: Array, x: Array, r: Array, change: Array) -> tuple[Array, bool]:
+        """Take note of new residuals r of some columns, which differ from the last ones by `change`.
+
+        Those that claim to be small enough, or whose recurrence has drifted, are replaced in r. Returns which columns
+        are done, and whether rounding keeps one from getting there; `replaced` tells whether one that goes on is new,
+        `switched` whether products are exact from now on because float32 led nowhere.
+        """
+        self.replaced = self.switched = False
+        self.drift[columns] += self.products.error * np.linalg.norm(change, axis=0)
+        self.norms[columns] = np.linalg.norm(r, axis=0)
+        if self._idle(columns):
+            self.products.be_exact()
+            self.measure(columns, x, r)
+            self.last_true[columns] = self.norms[columns]
+            self.switched = True
+            return self.norms[columns] <= self.goal[columns], False
+        suspect = (self.norms <= self.goal)[columns] | (self.drift > DRIFT * self.norms)[columns]
+        done = np.zeros(len(columns), dtype=bool)
+        if not suspect.any():
+            return done, False
+        self.measure(columns, x, r, suspect)
+        some = columns[suspect]
+        late = self.norms[some] > self.goal[some]
+        done[suspect], self.replaced = ~late, bool(late.any())
+        # A true residual that is hardly smaller than the one before it: its digits are used up.
+        stuck = late & (self.norms[some] > 0.5 * self.last_true[some])
+        self.last_true[some] = self.norms[some]
+        return done, bool(stuck.any()) and not self.products.be_exact()
+
+    def _idle(self, columns: Array) -> bool:
+        """Return whether rounding in fast products seems to cost conjugacy: long steps without progress."""
+        self.steps += 1
+        worst = float((self.norms[columns] / self.goal[columns]).max())
+        if worst < 0.5 * self.best:
+            self.best, self.improved = worst, self.steps
+        return self.products.mixed and self.steps - self.improved > IDLE_STEPS + IDLE_SHARE * self.improved
+
+    def measure(self, columns: Array, x: Array, r: Array, which: Any = slice(None)) -> None:
+        """Replace residuals by true ones."""
+        some = columns[which]
+        r[:, which] = self.B[:, some] - self.products.true(x[:, which])
+        self.norms[some] = np.linalg.norm(r[:, which], axis=0)
+        self.drift[some] = 0.0
