@@ -9,61 +9,22 @@ kept in benchmarks/.last/gram.json, and the table says how each ratio has moved 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import peers
+from table import Row, race, show
 
 from precog import RBF, Gram, Kernel, Matern32, Matern52, RationalQuadratic
 from precog.operators.schedule import available_threads
 
-LAST = Path(__file__).parent / ".last" / "gram.json"
 LARGE_N = 200_000
-PAUSE = 0.1
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; `value` is compared with `target` as `sense` says."""
-
-    case: str
-    value: float
-    target: float | None
-    sense: str  # "at least" or "at most"
-    detail: str = ""
-
-    @property
-    def met(self) -> bool | None:
-        if self.target is None:
-            return None
-        return self.value >= self.target if self.sense == "at least" else self.value <= self.target
-
-
-def race(rounds: int, **runners: Callable[[], Any]) -> dict[str, float]:
-    """Return the best time of each runner over some rounds in which they take turns.
-
-    Between them is a pause: the threads of a BLAS spin for some tens of milliseconds after their last product, on the
-    cores that the next runner is to use.
-    """
-    best = dict.fromkeys(runners, float("inf"))
-    for run in runners.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runners.items():
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def inputs(n: int, d: int, p: int, dtype: str) -> tuple[Any, Any]:
@@ -225,19 +186,6 @@ def _fresh(code: str, cache: str | None) -> str:
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
 
 
-def show(rows: Iterator[Row], last: dict[str, float]) -> dict[str, float]:
-    """Print rows as they come and return their values."""
-    values: dict[str, float] = {}
-    print(f"{'case':<74} {'value':>9}  {'target':<15} {'':<5} {'was':>9}  detail")
-    for row in rows:
-        values[row.case] = row.value
-        target = "" if row.target is None else f"{row.sense} {row.target:g}"
-        verdict = {True: "ok", False: "SHORT", None: ""}[row.met]
-        was = f"{last[row.case]:>9.3g}" if row.case in last else f"{'':>9}"
-        print(f"{row.case:<74} {row.value:>9.3g}  {target:<15} {verdict:<5} {was}  {row.detail}", flush=True)
-    return values
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the smaller size and fewer rounds")
@@ -248,11 +196,8 @@ def main() -> None:
     bench = Bench(sizes, 3 if options.quick else 6, with_peers=options.peers)
     groups = "hand_written numpy_panels double_precision other_kernels dimensions gradient accuracy memory start"
     chosen = [g for g in (*groups.split(), "other_libraries") if options.only in g]
-    last = json.loads(LAST.read_text()) if LAST.exists() else {}
     print(f"{available_threads()} threads; entries counted n²; ratios of best times, taken in turns")
-    values = show((row for group in chosen for row in getattr(bench, group)()), last)
-    LAST.parent.mkdir(exist_ok=True)
-    LAST.write_text(json.dumps(last | values, indent=1))
+    show("gram", (row for group in chosen for row in getattr(bench, group)()))
 
 
 if __name__ == "__main__":

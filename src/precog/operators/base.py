@@ -112,7 +112,8 @@ def right_hand_side(name: str, V: Any, rows: int) -> Array:
     A = checks.columns_for(name, V, rows)
     if np.ndim(V) == 1:
         raise ValueError(f"{name} must have shape ({rows}, p), got {np.shape(V)}; use matvec or @ for one vector")
-    return A
+    # BLAS adds up in another order for another layout in memory, and which array holds V should not change a bit.
+    return np.ascontiguousarray(A)
 
 
 def indices(name: str, which: Any, n: int) -> Any:

@@ -1,0 +1,43 @@
+"""What every kernel, operator and solver must do. To give an item every law, append it to its list.
+
+A law takes an item and asserts. The lists hold values only; the `test_laws.py` of each layer applies laws to them.
+"""
+
+from laws.kernels import (
+    COMPILED,
+    COMPILED_LAWS,
+    COMPOSITE,
+    KERNEL_LAWS,
+    KERNELS,
+    NESTED,
+    Cauchy,
+    Exponential,
+    Laplace,
+    assert_gradient,
+    assert_input_gradient,
+    loops_asked_for,
+)
+from laws.operators import OPERATOR_LAWS, OPERATORS
+from laws.solvers import SOLVER_LAWS, SOLVERS, SYSTEMS, Inverse, Jacobi
+
+__all__ = [
+    "COMPILED",
+    "COMPILED_LAWS",
+    "COMPOSITE",
+    "KERNELS",
+    "KERNEL_LAWS",
+    "NESTED",
+    "OPERATORS",
+    "OPERATOR_LAWS",
+    "SOLVERS",
+    "SOLVER_LAWS",
+    "SYSTEMS",
+    "Cauchy",
+    "Exponential",
+    "Inverse",
+    "Jacobi",
+    "Laplace",
+    "assert_gradient",
+    "assert_input_gradient",
+    "loops_asked_for",
+]
