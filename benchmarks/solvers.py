@@ -125,7 +125,9 @@ class Bench:
 
         times = race(1, warm=False, ours=best.run, theirs=columns)
         detail = f"{times['theirs']:.1f} s against {times['ours']:.1f} s with {best.name}"
-        yield Row("easy Protein: SciPy's cg, column by column", times["theirs"] / times["ours"], 8.0, "at least", detail)
+        yield Row(
+            "easy Protein: SciPy's cg, column by column", times["theirs"] / times["ours"], 8.0, "at least", detail
+        )
 
     def hard(self) -> Iterator[Row]:
         data = self.protein
@@ -172,7 +174,10 @@ class Bench:
 
     def mixed(self) -> Iterator[Row]:
         data = self.protein
-        settings = {"mixed": solvers.PCG(rtol=1e-8, precision="mixed"), "float64": solvers.PCG(rtol=1e-8, precision="float64")}
+        settings = {
+            "mixed": solvers.PCG(rtol=1e-8, precision="mixed"),
+            "float64": solvers.PCG(rtol=1e-8, precision="float64"),
+        }
         solves = {
             name: Solve(data.easy, data.B, "rpcholesky", solver=solver, rank=data.rank)
             for name, solver in settings.items()
@@ -182,7 +187,13 @@ class Bench:
         steps = [f"{name} {solve.solution.iterations} steps, {seconds[name]:.1f} s" for name, solve in solves.items()]
         worst = max(solve.solution.residuals.max() for solve in solves.values())
         detail = f"{', '.join(steps)}; largest true residual {worst:.1e}"
-        yield Row("easy Protein to 1e-8: mixed against float64", seconds["float64"] / seconds["mixed"], 1.8, "at least", detail)
+        yield Row(
+            "easy Protein to 1e-8: mixed against float64",
+            seconds["float64"] / seconds["mixed"],
+            1.8,
+            "at least",
+            detail,
+        )
 
     def crossover(self) -> Iterator[Row]:
         rng = np.random.default_rng(0)
