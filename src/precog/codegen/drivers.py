@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precog.codegen.layout import BLOCK, MANY, SQUARE, Layout, Shape
+from precog.codegen.layout import LINE, SQUARE, Layout, Shape
 
 # `state` is shared by the threads: the next task, a request to stop, tasks done, then for every chunk of rows how many
 # tasks have written to it. A task waits until both of its chunks have had exactly the tasks that come before it in the
@@ -23,13 +23,13 @@ def _call(forms: tuple[str, ...], indent: int, *, out: str = "out", **arguments:
 def driver(shape: Shape, place: Layout, forms: tuple[str, ...], R: int) -> str:
     """Return the text of `run`, which calls the tile function of the form that it is asked for."""
     T = place.tile
-    slots = (len(place.widths) + 1) * R + (BLOCK if shape.vectors >= MANY else 0)
     literals = {
         "F": shape.dtype,
         "T": T,
         "C": max(shape.vectors, 1),
         "S": SQUARE,
-        "buffer": f"np.empty({slots * T}, F)",
+        "L": LINE,
+        "buffer": f"aligned(np.empty({place.rooms(shape, R) * T + R * place.size + LINE}, F))",
     }
     if shape.use in ("both", "grad"):
         gradient = shape.use == "grad"
@@ -56,7 +56,7 @@ _SYMMETRIC = """@njit(
 )
 def run(rows, cols, left, right, par, out, mirrored, tasks, state, skip, span, differences):
     buf = {buffer}
-    mirror = np.empty({C} * {T}, F)
+    mirror = aligned(np.empty({C} * {T} + {L}, F))
     unused = np.zeros({C} * {T}, F)
     tiles = rows.shape[0] // {T}
     skipping = skip.shape[0] > 0

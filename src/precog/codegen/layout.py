@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from precog.codegen import calculus
 from precog.codegen.plan import Plan
 from precog.codegen.vector import BYTES
-from precog.kernels.statistics import SQUARED_DISTANCE
+from precog.kernels.statistics import DOT, SQUARED_DISTANCE
 
 # Accumulators over more features are summed in pieces through a buffer, so that code and registers stay small.
 WIDE = 32
@@ -14,11 +15,17 @@ PIECE = 16
 # Sums over features in the gradient keep this many accumulators in registers.
 GROUP = 8
 # From so many vectors on, entries go through a block of this many rows in the first-level cache.
-MANY, BLOCK = 3, 32
-# What the columns of one tile may take of the first-level cache; twice as much where entries go through a block.
+MANY, BLOCK = 3, 16
+# What the columns of one tile may take of the first-level cache.
 TILE_BYTES = 28_000
 # A tile on the diagonal is done in squares of this size, each with itself one way and with the rest both ways.
 SQUARE = 64
+
+
+# Formulas of more instructions than this gain little from eight rows at once, which take twice as long to compile as four.
+COSTLY = 40
+# Numbers of a cache line, at most.
+LINE = 16
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,10 @@ class Layout:
     def features(self) -> int:
         return sum(self.widths)
 
+    def rooms(self, shape: Shape, R: int) -> int:
+        """Return how many rows of a tile the buffer of a thread holds, before it holds the features of R rows."""
+        return (len(self.widths) + 1) * R + (BLOCK if shape.vectors >= MANY else 0)
+
 
 def layout(plan: Plan, shape: Shape) -> Layout:
     wide = tuple(a.width > WIDE for a in plan.accumulators)
@@ -71,10 +82,7 @@ def layout(plan: Plan, shape: Shape) -> Layout:
         tangents.append(at if with_tangent else None)
         at += width if with_tangent else 0
     held = min(sum(widths), 2 * PIECE) + 2 * shape.vectors + 2
-    room = TILE_BYTES * (2 if shape.vectors >= MANY else 1)
-    tile = 512
-    while tile > 256 and held * tile * shape.itemsize > room:
-        tile //= 2
+    tile = 512 if 512 * held * shape.itemsize <= TILE_BYTES else 256
     return Layout(offsets, widths, wide, tuple(norms), tuple(tangents), at, tile)
 
 
@@ -82,7 +90,9 @@ def rows_at_once(plan: Plan, shape: Shape) -> int:
     """Return R: as many rows as keep the vector units busy without spilling what is used most. Measured."""
     if BYTES < 64:
         return 2
-    return 8 if shape.vectors == 1 and len(plan.accumulators) == 1 else 4
+    in_registers = any(a.statistic not in (SQUARED_DISTANCE, DOT) for a in plan.accumulators)
+    few = in_registers or shape.use in ("grad", "inputs") or calculus.cost(plan.value) > COSTLY
+    return 4 if few else 8
 
 
 def forms(plan: Plan) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
 from precog.codegen.vector import Vector, Words
@@ -120,6 +121,44 @@ def spread_row(typing, array, i, k, count, factor):
 
 
 @intrinsic(prefer_literal=True)
+def keep_rows(typing, held, at, step, array, i, height, k, count, factor):
+    """Write factor · array[i + r, k + q] to held[at + r step + q], for `height` rows and `count` numbers of each."""
+
+    def generate(context, builder, sig, args):
+        whole = types.int64
+        at, step, k = (context.cast(builder, args[n], sig.args[n], whole) for n in (1, 2, 6))
+        data, target = (context.make_array(sig.args[n])(context, builder, args[n]).data for n in (3, 0))
+        for r in range(height.literal_value):
+            row = builder.add(args[4], ir.Constant(args[4].type, r))
+            source = _flat(context, builder, sig.args[3], args[3], row, k)
+            first = builder.add(at, builder.mul(step, ir.Constant(at.type, r)))
+            for q in range(count.literal_value):
+                number = builder.load(builder.gep(data, [builder.add(source, ir.Constant(at.type, q))]))
+                where = builder.gep(target, [builder.add(first, ir.Constant(at.type, q))])
+                builder.store(builder.fmul(args[8], number), where)
+        return context.get_dummy_value()
+
+    return types.void(held, at, step, array, i, height, k, count, factor), generate
+
+
+@intrinsic
+def reread(typing):
+    """Make the compiler load again what it may have loaded before: numbers in memory stay there.
+
+    A row's features are read where they are used, by instructions that spread one number over a register on its way
+    from the cache. Without this they would be spread once before the loop, into more registers than there are, and be
+    kept on a stack that is not aligned.
+    """
+
+    def generate(context, builder, sig, args):
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.asm(kind, "", "~{memory}", [], True)
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic(prefer_literal=True)
 def zeros(typing, array, count):
     """Return `count` vectors of zeros, of the array's type."""
     result = types.UniTuple(Vector(array.dtype), count.literal_value)
@@ -131,21 +170,64 @@ def zeros(typing, array, count):
     return result(array, count), generate
 
 
-def _summing(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
-    """Return an intrinsic (s, x, array, at, stride) -> s with rule(builder, s, x_q, y_q) applied for every q."""
+class _Held:
+    """The numbers held[at + r step + q], each spread over a register as it is read."""
 
-    def typed(typing: Any, s: Any, x: Any, array: Any, at: Any, stride: Any) -> Any:
+    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, first: int) -> None:
+        self.builder = builder
+        self.at, self.step = (context.cast(builder, args[n], sig.args[n], types.int64) for n in (first + 1, first + 2))
+        self.data = context.make_array(sig.args[first])(context, builder, args[first]).data
+        self.vector = Vector(sig.args[first].dtype).llvm
+
+    def spread(self, r: int, q: int) -> Any:
+        row = self.builder.mul(self.step, ir.Constant(self.at.type, r))
+        where = self.builder.add(self.builder.add(self.at, row), ir.Constant(self.at.type, q))
+        return _spread(self.builder, self.vector, self.builder.load(self.builder.gep(self.data, [where])))
+
+
+def _beginning(name: str, doc: str, rule: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return an intrinsic (held, x, step, height, h) that gives rule(builder, x_r, h) for every row r."""
+
+    def typed(typing: Any, held: Any, x: Any, step: Any, height: Any, h: Any) -> Any:
+        result = types.UniTuple(h, height.literal_value)
+
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            total, rows = args[0], cgutils.unpack_tuple(builder, args[1])
-            column = _Column(context, builder, sig.args[2], *args[2:])
-            for q, value in enumerate(rows):
-                total = rule(builder, total, value, column.load(q))
-            return total
+            numbers = _Held(context, builder, sig, args, 0)
+            new = [rule(builder, numbers.spread(r, 0), args[4]) for r in range(result.count)]
+            return context.make_tuple(builder, result, new)
 
-        return s(s, x, array, at, stride), generate
+        return result(held, x, step, height, h), generate
 
     typed.__name__, typed.__doc__ = name, doc
-    return intrinsic(typed)
+    return intrinsic(prefer_literal=True)(typed)
+
+
+begin_sum = _beginning("begin_sum", "x + h", lambda b, x, h: b.fadd(x, h))
+begin_difference = _beginning("begin_difference", "x - h", lambda b, x, h: b.fsub(x, h))
+
+
+def _summing(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any:
+    """Return an intrinsic (s, held, x, step, count, array, at, stride) -> s, one sum s_r for each row.
+
+    Applies rule(builder, s_r, x_rq, y_q) for every q: x_rq is the number held[x + r step + q] in every lane, y_q the
+    vector array[at + q stride].
+    """
+
+    def typed(typing: Any, s: Any, held: Any, x: Any, step: Any, count: Any, array: Any, at: Any, stride: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            sums = cgutils.unpack_tuple(builder, args[0])
+            numbers = _Held(context, builder, sig, args, 1)
+            stride = context.cast(builder, args[7], sig.args[7], types.int64)
+            column = _Column(context, builder, sig.args[5], args[5], args[6], stride)
+            for q in range(count.literal_value):
+                y = column.load(q)
+                sums = [rule(builder, total, numbers.spread(r, q), y) for r, total in enumerate(sums)]
+            return context.make_tuple(builder, s, sums)
+
+        return s(s, held, x, step, count, array, at, stride), generate
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(prefer_literal=True)(typed)
 
 
 def _square(b: Any, x: Any, y: Any) -> Any:
@@ -174,7 +256,7 @@ def _each(name: str, doc: str, rule: Callable[[Any, Any, Any, Any], Any]) -> Any
     return intrinsic(typed)
 
 
-weigh_columns = _each("weigh_columns", "f + w y", lambda b, w, x, y: b.fmul(w, y))
+weigh_column = _each("weigh_column", "f + w y", lambda b, w, x, y: b.fmul(w, y))
 weigh_products = _each("weigh_products", "f + w x y", lambda b, w, x, y: b.fmul(w, b.fmul(x, y)))
 weigh_differences = _each("weigh_differences", "f + w (x - y)", lambda b, w, x, y: b.fmul(w, b.fsub(x, y)))
 weigh_squares = _each("weigh_squares", "f + w (x - y)²", lambda b, w, x, y: b.fmul(w, _square(b, x, y)))
@@ -207,19 +289,36 @@ def store_all(typing, array, at, stride, vectors):
 
 
 @intrinsic
-def weigh_row(typing, f, w, array, i):
-    """Return f with f_q + w array[i, q] for every q."""
+def weigh_columns(typing, f, weights, array, at, stride):
+    """Return f with f_rq + w_r array[at + q stride] for every weight w_r and every q, row by row."""
 
     def generate(context, builder, sig, args):
-        data = context.make_array(sig.args[2])(context, builder, args[2]).data
-        at = _flat(context, builder, sig.args[2], args[2], args[3], ir.Constant(ir.IntType(64), 0))
-        new = []
-        for q, total in enumerate(cgutils.unpack_tuple(builder, args[0])):
-            scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
-            new.append(builder.fadd(total, builder.fmul(args[1], _spread(builder, w.llvm, scalar))))
+        sums, weights = (cgutils.unpack_tuple(builder, args[n]) for n in (0, 1))
+        column = _Column(context, builder, sig.args[2], *args[2:])
+        columns = [column.load(q) for q in range(len(sums) // len(weights))]
+        pairs = [(w, y) for w in weights for y in columns]
+        new = [builder.fadd(total, builder.fmul(w, y)) for total, (w, y) in zip(sums, pairs, strict=True)]
         return context.make_tuple(builder, f, new)
 
-    return f(f, w, array, i), generate
+    return f(f, weights, array, at, stride), generate
+
+
+@intrinsic
+def weigh_rows(typing, f, weights, array, i):
+    """Return f with f_q + Σ_r w_r array[i + r, q] for every q."""
+
+    def generate(context, builder, sig, args):
+        sums, weights = (cgutils.unpack_tuple(builder, args[n]) for n in (0, 1))
+        data = context.make_array(sig.args[2])(context, builder, args[2]).data
+        zero = ir.Constant(ir.IntType(64), 0)
+        for r, w in enumerate(weights):
+            at = _flat(context, builder, sig.args[2], args[2], builder.add(args[3], ir.Constant(zero.type, r)), zero)
+            for q, total in enumerate(sums):
+                scalar = builder.load(builder.gep(data, [builder.add(at, ir.Constant(at.type, q))]))
+                sums[q] = builder.fadd(total, builder.fmul(w, _spread(builder, w.type, scalar)))
+        return context.make_tuple(builder, f, sums)
+
+    return f(f, weights, array, i), generate
 
 
 @intrinsic(prefer_literal=True)
@@ -254,19 +353,23 @@ def rank_sums(typing, left, i, height, count, right, at, stride):
     return result(left, i, height, count, right, at, stride), generate
 
 
-@intrinsic
-def add_totals(typing, out, i, k, vectors):
-    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ..., in float64."""
+@intrinsic(prefer_literal=True)
+def add_totals(typing, out, i, k, vectors, height):
+    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ..., in float64, and so for `height` rows."""
 
     def generate(context, builder, sig, args):
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        at = _flat(context, builder, sig.args[0], args[0], args[1], args[2])
-        for q, vector in enumerate(cgutils.unpack_tuple(builder, args[3])):
-            where = builder.gep(data, [builder.add(at, ir.Constant(at.type, q))])
+        k = context.cast(builder, args[2], sig.args[2], types.int64)
+        each = cgutils.unpack_tuple(builder, args[3])
+        width = len(each) // height.literal_value
+        for n, vector in enumerate(each):
+            row = builder.add(args[1], ir.Constant(args[1].type, n // width))
+            at = _flat(context, builder, sig.args[0], args[0], row, k)
+            where = builder.gep(data, [builder.add(at, ir.Constant(at.type, n % width))])
             builder.store(builder.fadd(builder.load(where), _total(builder, vector)), where)
         return context.get_dummy_value()
 
-    return types.void(out, i, k, vectors), generate
+    return types.void(out, i, k, vectors, height), generate
 
 
 @intrinsic
@@ -289,3 +392,20 @@ def peek(typing, array, index):
         return builder.load_atomic(where, "acquire", 8)
 
     return types.int64(array, index), generate
+
+
+@intrinsic
+def aligned(typing, array):
+    """Return a flat array from the first number on that a cache line begins with: no vector then lies in two lines."""
+
+    def generate(context, builder, sig, args):
+        view = context.make_array(array)(context, builder, args[0])
+        address = builder.ptrtoint(view.data, ir.IntType(64))
+        bytes_over = builder.and_(builder.neg(address), ir.Constant(address.type, 63))
+        skipped = builder.udiv(bytes_over, ir.Constant(address.type, array.dtype.bitwidth // 8))
+        left = builder.sub(view.nitems, skipped)
+        view.data, view.nitems = builder.gep(view.data, [skipped]), left
+        view.shape = cgutils.pack_array(builder, [left])
+        return impl_ret_borrowed(context, builder, sig.return_type, view._getvalue())
+
+    return array(array), generate

@@ -51,49 +51,65 @@ class Tile:
         return self.emitter.constant(0.0)
 
     def _loop(self, inner: list[str]) -> list[str]:
-        return [f"for j in range(j0, j1, {self.L}):", *(f"    {line}" for line in inner)]
+        return [f"for j in range(j0, j1, {self.L}):", "    reread()", *(f"    {line}" for line in inner)]
 
     def _by_products(self, a: int) -> bool:
         statistic = self.plan.accumulators[a].statistic
         return statistic is DOT or (statistic is SQUARED_DISTANCE and self.form == "products")
 
-    def _row(self, a: int, r: int, where: str, count: int) -> str:
-        """Return the text of a row's features as the accumulation wants them."""
+    def _rows(self, a: int, where: str, count: int) -> list[str]:
+        """Return the lines that lay out features of R rows as the accumulation wants them.
+
+        They are left in the first-level cache where an instruction can spread one over a register as it reads it.
+        """
         accumulator, factor = self.plan.accumulators[a], 1.0
         if self._by_products(a):
             factor = -2.0 if accumulator.statistic is SQUARED_DISTANCE else 1.0
             factor *= -1.0 if accumulator.scale < 0 else 1.0
-        return f"spread_row(rows, i + {r}, {where}, {count}, F({factor}))"
+        elif accumulator.statistic is not SQUARED_DISTANCE:
+            return [f"x{a}_{r} = spread_row(rows, i + {r}, {where}, {count}, F(1.0))" for r in range(self.R)]
+        return [self._keep(where, count, factor)]
+
+    def _keep(self, where: str, count: int, factor: float) -> str:
+        held = f"{self._held} + {where}, {self.place.size}"
+        return f"keep_rows(buf, {held}, rows, i, {self.R}, {where}, {count}, F({factor}))"
+
+    @property
+    def _held(self) -> int:
+        """Where `buf` holds the numbers of R rows, in the order in which a row has them."""
+        return self.place.rooms(self.shape, self.R) * self.T
 
     def _has_norm(self, a: int) -> bool:
         return self.place.norms[a] is not None and self.form == "products"
 
-    def _norm_row(self, a: int, r: int) -> str:
-        sign = "-" if self.plan.accumulators[a].scale < 0 else ""
-        return f"n{a}_{r} = spread({sign}rows[i + {r}, {self.place.norms[a]}])"
+    def _norm_rows(self, a: int) -> str:
+        return self._keep(str(self.place.norms[a] or 0), 1, -1.0 if self.plan.accumulators[a].scale < 0 else 1.0)
 
     def _norm_column(self, a: int) -> str:
         return f"h = load(cols, base + {(self.place.norms[a] or 0) * self.T} + j)"
 
-    def _start(self, a: int, r: int) -> str:
-        """Return the statistic before its first feature."""
+    def _start(self, a: int) -> str:
+        """Return the statistics of R rows before their first feature."""
         if not self._has_norm(a):
-            return self._zero()
-        return f"n{a}_{r} {'-' if self.plan.accumulators[a].scale < 0 else '+'} h"
+            return f"zeros(rows, {self.R})"
+        rule = "difference" if self.plan.accumulators[a].scale < 0 else "sum"
+        return f"begin_{rule}(buf, {self._held + (self.place.norms[a] or 0)}, {self.place.size}, {self.R}, h)"
 
-    def _accumulate(self, a: int, r: int, x: str, at: str, count: int) -> list[str]:
-        """Return the lines that add some features to s{a}_{r}; those of the row are in the tuple x."""
-        accumulator, s = self.plan.accumulators[a], f"s{a}_{r}"
-        if self._by_products(a):
-            return [f"{s} = add_products({s}, {x}, cols, {at}, {self.T})"]
+    def _accumulate(self, a: int, where: str, count: int) -> list[str]:
+        """Return the lines that add the features from `where` on to s{a}, the statistics of R rows."""
+        accumulator, s, at = self.plan.accumulators[a], f"s{a}", f"base + {where} * {self.T} + j"
         negative = accumulator.scale < 0
-        if accumulator.statistic is SQUARED_DISTANCE:
-            return [f"{s} = {'sub' if negative else 'add'}_squares({s}, {x}, cols, {at}, {self.T})"]
-        lines = []
+        rule = "add_products" if self._by_products(a) else f"{'sub' if negative else 'add'}_squares"
+        if self._by_products(a) or accumulator.statistic is SQUARED_DISTANCE:
+            held = f"{self._held} + {where}, {self.place.size}"
+            return [f"{s} = {rule}({s}, buf, {held}, {count}, cols, {at}, {self.T})"]
+        lines = [f"{s}_{r} = {s}[{r}]" for r in range(self.R)]
         for q in range(count):
-            lines += [f"y = load(cols, {at} + {q * self.T})", *self._term(a, f"{x}[{q}]", "y", into="d")]
-            lines += [f"{s} = {s} {'-' if negative else '+'} d"]
-        return lines
+            lines += [f"y = load(cols, {at} + {q * self.T})"]
+            for r in range(self.R):
+                lines += self._term(a, f"x{a}_{r}[{q}]", "y", into="d")
+                lines += [f"{s}_{r} = {s}_{r} {'-' if negative else '+'} d"]
+        return [*lines, f"{s} = ({' '.join(f'{s}_{r},' for r in range(self.R))})"]
 
     def _term(self, a: int, x: str, y: str, into: str, along: str | None = None) -> list[str]:
         """Return the lines that put the term t(x, y), or its derivative in x or y, into a variable."""
@@ -122,46 +138,40 @@ class Tile:
         for a, is_wide in enumerate(self.place.wide):
             if not is_wide:
                 continue
-            rows = range(self.R)
-            lines += [self._norm_row(a, r) for r in rows] if self._has_norm(a) else []
+            slots = f"buf, {self._slot(a)} + j, {self.T}"
+            lines += [self._norm_rows(a)] if self._has_norm(a) else []
             start = [self._norm_column(a)] if self._has_norm(a) else []
-            start += [f"store(buf, {self._slot(a, r)} + j, {self._start(a, r)})" for r in rows]
-            lines += self._loop(start)
+            lines += self._loop([*start, f"store_all({slots}, {self._start(a)})"])
             first, last = self.place.offsets[a], self.place.offsets[a] + self.place.widths[a]
-            inner = [f"s{a}_{r} = load(buf, {self._slot(a, r)} + j)" for r in rows]
-            for r in rows:
-                inner += self._accumulate(a, r, f"x{r}", f"base + k * {self.T} + j", PIECE)
-            inner += [f"store(buf, {self._slot(a, r)} + j, s{a}_{r})" for r in rows]
-            piece = [f"x{r} = {self._row(a, r, 'k', PIECE)}" for r in rows]
-            lines += [f"for k in range({first}, {last}, {PIECE}):"]
-            lines += [f"    {line}" for line in [*piece, *self._loop(inner)]]
+            inner = [f"s{a} = load_all({slots}, {self.R})", *self._accumulate(a, "k", PIECE)]
+            piece = [*self._rows(a, "k", PIECE), *self._loop([*inner, f"store_all({slots}, s{a})"])]
+            lines += [f"for k in range({first}, {last}, {PIECE}):", *(f"    {line}" for line in piece)]
         return lines
 
-    def _slot(self, a: int, r: int) -> int:
+    def _slot(self, a: int, r: int = 0) -> int:
         return (a * self.R + r) * self.T
 
     def _row_features(self) -> list[str]:
         lines: list[str] = []
         for a, is_wide in enumerate(self.place.wide):
-            for r in range(0 if is_wide else self.R):
-                lines += [f"x{a}_{r} = {self._row(a, r, str(self.place.offsets[a]), self.place.widths[a])}"]
-                lines += [self._norm_row(a, r)] if self._has_norm(a) else []
+            if not is_wide:
+                lines += self._rows(a, str(self.place.offsets[a]), self.place.widths[a])
+                lines += [self._norm_rows(a)] if self._has_norm(a) else []
         return lines
 
     def _statistics(self, roots: tuple[Expr, ...]) -> list[str]:
         """Return the lines inside the loop over j that compute every statistic for every row."""
         lines: list[str] = []
         for a, is_wide in enumerate(self.place.wide):
-            lines += [self._norm_column(a)] if self._has_norm(a) and not is_wide else []
+            if is_wide:
+                lines += [f"s{a} = load_all(buf, {self._slot(a)} + j, {self.T}, {self.R})"]
+            else:
+                lines += [self._norm_column(a)] if self._has_norm(a) else []
+                lines += [f"s{a} = {self._start(a)}"]
+                lines += self._accumulate(a, str(self.place.offsets[a]), self.place.widths[a])
             for r in range(self.R):
                 self.emitter.name(expr.symbol(f"s{a}"), r, f"s{a}_{r}")
-                if is_wide:
-                    lines += [f"s{a}_{r} = load(buf, {self._slot(a, r)} + j)"]
-                else:
-                    at = f"base + {self.place.offsets[a] * self.T} + j"
-                    lines += [f"s{a}_{r} = {self._start(a, r)}"]
-                    lines += self._accumulate(a, r, f"x{a}_{r}", at, self.place.widths[a])
-                lines += self._clamped(a, r, roots)
+                lines += [f"s{a}_{r} = s{a}[{r}]", *self._clamped(a, r, roots)]
         return lines
 
     def _written(self, e: Expr, r: int) -> tuple[list[str], str]:
@@ -170,32 +180,30 @@ class Tile:
         variable = self.emitter.write(e, r)
         return self.emitter.lines[before:], variable
 
-    def _entries(self) -> tuple[list[str], list[str]]:
-        """Return the lines inside the loop over j that compute K in R rows, and the variables that hold it."""
+    def _entries(self) -> tuple[list[str], str]:
+        """Return the lines inside the loop over j that compute K in R rows, and the tuple that holds it."""
         value = lower(self.plan.value)
         lines, entries = self._statistics((value,)), []
         for r in range(self.R):
             more, variable = self._written(value, r)
             lines += more
             entries.append(variable)
-        return lines, entries
+        return lines, f"({' '.join(f'{e},' for e in entries)})"
 
     def _block(self) -> list[str]:
         inner, entries = self._entries()
-        inner += [f"store(out, (i + {r} - i0) * extra + J * {self.T} + j, {e})" for r, e in enumerate(entries)]
+        inner += [f"store_all(out, (i - i0) * extra + J * {self.T} + j, extra, {entries})"]
         return [*self._wide_sums(), *self._row_features(), *self._loop(inner)]
 
     def _few_vectors(self) -> list[str]:
         """Use every entry while it is in a register: its row's sums and its column's are registers too."""
         R, C, T = self.R, self.C, self.T
         inner, entries = self._entries()
-        inner += [f"a{r} = weigh_columns(a{r}, {e}, a{r}, right, vbase + j, {T})" for r, e in enumerate(entries)]
-        lines = [*self._wide_sums(), *self._row_features(), *(f"a{r} = zeros(rows, {C})" for r in range(R))]
+        inner += [f"e = {entries}", f"a = weigh_columns(a, e, right, vbase + j, {T})"]
+        lines = [*self._wide_sums(), *self._row_features(), f"a = zeros(rows, {R * C})"]
         if self.shape.use == "both":
-            inner += [f"m = load_all(extra, j, {T}, {C})"]
-            inner += [f"m = weigh_row(m, {e}, left, i + {r})" for r, e in enumerate(entries)]
-            inner += [f"store_all(extra, j, {T}, m)"]
-        return [*lines, *self._loop(inner), *(f"add_totals(out, i + {r}, 0, a{r})" for r in range(R))]
+            inner += [f"m = weigh_rows(load_all(extra, j, {T}, {C}), e, left, i)", f"store_all(extra, j, {T}, m)"]
+        return [*lines, *self._loop(inner), f"add_totals(out, i, 0, a, {R})"]
 
     def _many_vectors(self) -> list[str]:
         """Leave a small block of entries in the first-level cache and multiply it with the vectors, twice.
@@ -205,21 +213,20 @@ class Tile:
         """
         R, C, T, L, block = self.R, self.C, self.T, self.L, self._block_start()
         inner, entries = self._entries()
-        inner += [f"store(buf, {block} + (i + {r} - b) * {T} + j, {e})" for r, e in enumerate(entries)]
+        inner += [f"store_all(buf, {block} + (i - b) * {T} + j, {T}, {entries})"]
         lines = [f"for i in range(b, b + {BLOCK}, {R}):"]
         lines += [f"    {line}" for line in [*self._wide_sums(), *self._row_features(), *self._loop(inner)]]
         if self.shape.use == "both":
             lines += [f"for j in range(j0, j1, {2 * L}):"]
             lines += [f"    m{h} = load_all(extra, j + {h * L}, {T}, {C})" for h in range(2)]
             lines += [f"    for r in range({BLOCK}):"]
-            entry = f"load(buf, {block} + r * {T} + j + {{}})"
-            lines += [f"        m{h} = weigh_row(m{h}, {entry.format(h * L)}, left, b + r)" for h in range(2)]
+            entry = f"(load(buf, {block} + r * {T} + j + {{}}),)"
+            lines += [f"        m{h} = weigh_rows(m{h}, {entry.format(h * L)}, left, b + r)" for h in range(2)]
             lines += [f"    store_all(extra, j + {h * L}, {T}, m{h})" for h in range(2)]
-        lines += [f"for r in range(0, {BLOCK}, 2):", f"    a0 = zeros(rows, {C})", f"    a1 = zeros(rows, {C})"]
-        entry = f"load(buf, {block} + (r + {{}}) * {T} + j)"
-        sums = [f"a{h} = weigh_columns(a{h}, {entry.format(h)}, a{h}, right, vbase + j, {T})" for h in range(2)]
-        lines += [f"    {line}" for line in self._loop(sums)]
-        return [*lines, *(f"    add_totals(out, b + r + {h}, 0, a{h})" for h in range(2))]
+        lines += [f"for r in range(0, {BLOCK}, 2):", f"    a = zeros(rows, {2 * C})"]
+        entries = f"load_all(buf, {block} + r * {T} + j, {T}, 2)"
+        lines += [f"    {line}" for line in self._loop([f"a = weigh_columns(a, {entries}, right, vbase + j, {T})"])]
+        return [*lines, "    add_totals(out, b + r, 0, a, 2)"]
 
     def _block_start(self) -> int:
         return len(self.place.widths) * self.R * self.T
@@ -250,7 +257,7 @@ class Tile:
             for a in wanted:
                 more, variable = self._written(slopes[a], r)
                 inner += [*more, f"store(buf, {self._slot(a, r)} + j, c_{r} * {variable})"]
-        return [*lines, *self._loop(inner), *(f"add_totals(out, extra, {k}, g{k})" for k in range(len(scalars)))]
+        return [*lines, *self._loop(inner), *(f"add_totals(out, extra, {k}, g{k}, 1)" for k in range(len(scalars)))]
 
     def _slope_factor(self, a: int) -> float:
         # ∂t/∂x = 2 (x - y), of which the loop computes the difference.
@@ -285,19 +292,19 @@ class Tile:
         for r in range(R):
             inner += self._weigh(a, f"f{r}" if per_row else "f0", r, f"base + {k} * {self.T} + j", count)
         if per_row:
-            ends = [f"add_totals(out, i + {r}, {k}, f{r})" for r in range(R)]
+            ends = [f"add_totals(out, i + {r}, {k}, f{r}, 1)" for r in range(R)]
         else:
-            ends = [f"add_totals(out, extra, {len(self.plan.scalars)} + {k}, f0)"]
+            ends = [f"add_totals(out, extra, {len(self.plan.scalars)} + {k}, f0, 1)"]
             if self.place.tangents[a] is not None:
                 lines += self._tangent_rows(a, k, count)
                 inner += self._tangent_terms(a, k, count)
-                ends += [f"add_totals(out, extra, {len(self.plan.scalars) + self.place.features} + {k}, h0)"]
+                ends += [f"add_totals(out, extra, {len(self.plan.scalars) + self.place.features} + {k}, h0, 1)"]
         return [*lines, *self._loop(inner), *ends]
 
     def _weigh(self, a: int, f: str, r: int, at: str, count: int) -> list[str]:
         statistic, per_row = self.plan.accumulators[a].statistic, self.shape.use == "inputs"
         if statistic in (SQUARED_DISTANCE, DOT):
-            names = ("weigh_squares", "weigh_differences", "weigh_products", "weigh_columns")
+            names = ("weigh_squares", "weigh_differences", "weigh_products", "weigh_column")
             name = names[2 * (statistic is DOT) + per_row]
             return [f"{f} = {name}({f}, w{r}, x{r}, cols, {at}, {self.T})"]
         lines = []
