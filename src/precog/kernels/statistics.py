@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
+Index = NDArray[np.signedinteger[Any]]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

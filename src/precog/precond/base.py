@@ -98,8 +98,8 @@ class Problem:
         """Return G as a kernel matrix of rows of inputs, or say that the named preconditioner needs one."""
         if not isinstance(self.base, Gram) or self.base.Z is not None or not hasattr(self.base.X, "shape"):
             raise TypeError(
-                f"the preconditioner {name!r} needs the inputs of a kernel on vectors: an operator Gram(kernel, X) plus "
-                f"noise, got {self.base!r}. Use one that works on any matrix, such as 'rpcholesky'"
+                f"the preconditioner {name!r} needs the inputs of a kernel on vectors: an operator Gram(kernel, X) "
+                f"plus noise, got {self.base!r}. Use one that works on any matrix, such as 'rpcholesky'"
             )
         return self.base
 
@@ -115,8 +115,8 @@ def problem(A: Operator) -> Problem:
     """Return the parts of A = K + D or A = S K S + D."""
     if not isinstance(A, Noisy):
         raise TypeError(
-            f"a preconditioner is built for K + noise, got {A!r}; add the noise to the operator, as in Gram(kernel, X) + "
-            "0.1 (a part of it may be a White term of the kernel)"
+            f"a preconditioner is built for K + noise, got {A!r}; add the noise to the operator, as in Gram(kernel, X) "
+            "+ 0.1 (a part of it may be a White term of the kernel)"
         )
     base, scale = (A.K.K, A.K.scale) if isinstance(A.K, Congruent) else (A.K, None)
     noise = np.array(np.broadcast_to(A.noise, len(A)), dtype=np.float64)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.precond.base import Problem
 
 
-def tree(U: Array, leaf: int) -> list[Array]:
+def tree(U: Array, leaf: int) -> list[Index]:
     """Return the leaves of a k-d tree: rows are split at the median of their widest variance until `leaf` are left."""
     leaves, stack = [], [np.arange(len(U))]
     while stack:
@@ -25,7 +25,7 @@ def tree(U: Array, leaf: int) -> list[Array]:
     return leaves
 
 
-def rows_of(problem: Problem, blocks: Any, count: int, rng: np.random.Generator) -> list[Array]:
+def rows_of(problem: Problem, blocks: Any, count: int, rng: np.random.Generator) -> list[Index]:
     """Return about `count` sets of rows: "tree", "clusters" or "contiguous", or those of given labels (n,)."""
     n = problem.n
     if not isinstance(blocks, str):
@@ -44,7 +44,7 @@ def rows_of(problem: Problem, blocks: Any, count: int, rng: np.random.Generator)
     raise ValueError(f'blocks must be "tree", "clusters", "contiguous" or labels of shape ({n},), got {blocks!r}')
 
 
-def _clusters(U: Array, count: int, leaf: int, rng: np.random.Generator) -> list[Array]:
+def _clusters(U: Array, count: int, leaf: int, rng: np.random.Generator) -> list[Index]:
     """Return clusters around k-means centres; those much larger than the average are split."""
     from sklearn.cluster import MiniBatchKMeans
 

@@ -4,7 +4,8 @@
 
 `local` takes F from random pivots and the blocks from the leaves of a k-d tree of the inputs as the kernel scales them.
 Where length scales are short the long-range part of K has low rank and the rest couples neighbours only: F carries the
-one, the leaves the other. It is the place of the blocks that matters: with random blocks of the same size nearly all is lost.
+one, the leaves the other. It is the place of the blocks that matters: with random blocks of the same size nearly all is
+lost.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from precog import checks
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.precond import factors
 from precog.precond.base import Problem, Report
 from precog.precond.blocks import rows_of, tree
 from precog.precond.lowrank import allowed_rank, chosen_type, finished, random_rows
-from precog.precond.parts import Blocks, blocks as block_part
+from precog.precond.parts import Blocks
+from precog.precond.parts import blocks as block_part
 from precog.precond.woodbury import Woodbury
 
 DEFAULT_LEAF = 1000
@@ -64,7 +66,7 @@ def local(
 
 
 def coupled(
-    name: str, problem: Problem, factor: factors.Factor, rows: list[Array], started: float, why: str = ""
+    name: str, problem: Problem, factor: factors.Factor, rows: list[Index], started: float, why: str = ""
 ) -> Woodbury:
     """Return P from a factor and the sets of rows in which it is to be exact."""
     kept = factor.F.dtype
@@ -74,7 +76,7 @@ def coupled(
     return finished(E, factor.F, made, problem, started)
 
 
-def exact_blocks(problem: Problem, F: Array, rows: list[Array], dtype: Any) -> Blocks:
+def exact_blocks(problem: Problem, F: Array, rows: list[Index], dtype: Any) -> Blocks:
     """Return E = blockdiag(K - F F') + D."""
     K = problem.K.astype("float64")
 

@@ -1,11 +1,11 @@
 """Factors F with K ≈ F F' from columns of K: landmarks at random, greedy pivots, random pivots.
 
-With pivots J and L L' = K_JJ all three are F = K_:J L⁻ᵀ, built in different orders. What F leaves out, d = diag(K - F F'),
-comes with it.
+With pivots J and L L' = K_JJ all three are F = K_:J L⁻ᵀ, built in different orders. What F leaves out,
+d = diag(K - F F'), comes with it.
 
-Accelerated random pivoting [Epperly24] proposes a block of b pivots at once, i ~ d, and accepts each as often as drawing
-one by one would have: with H the residual block, candidate j is kept with probability H_jj / d_j, after the candidates
-kept before it have been eliminated from H.
+Accelerated random pivoting [Epperly24] proposes a block of b pivots at once, i ~ d, and accepts each as often as
+drawing one by one would have: with H the residual block, candidate j is kept with probability H_jj / d_j, after the
+candidates kept before it have been eliminated from H.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.precond.base import Problem
 
 ROWS = 8192
@@ -31,7 +31,7 @@ class Factor:
 
     F: Array
     d: Array
-    pivots: Array
+    pivots: Index
     entries: int
 
     @property
@@ -43,7 +43,7 @@ class Factor:
         return float(self.d.sum())
 
 
-def landmarks(problem: Problem, J: Array, dtype: Any) -> Factor:
+def landmarks(problem: Problem, J: Index, dtype: Any) -> Factor:
     """Return the Nyström factor of given rows J; rows that depend on others within rounding are left out."""
     K = problem.K.astype("float64")
     KJJ = np.asarray(K.block(J, J), dtype=np.float64)
@@ -110,7 +110,7 @@ def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: 
     return Factor(_cut(F, len(pivots)), d, pivots, entries)
 
 
-def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: float) -> tuple[Array, Array]:
+def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: float) -> tuple[Index, Array]:
     """Return which proposals are kept and the Cholesky factor of their residual block; H is overwritten."""
     kept: list[int] = []
     columns = []
@@ -125,7 +125,7 @@ def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: floa
     return rows, np.array([column[rows] for column in columns]).reshape(len(rows), len(rows)).T
 
 
-def _extend(K: Any, F: Array, k: int, chosen: Array, L: Array) -> None:
+def _extend(K: Any, F: Array, k: int, chosen: Index, L: Array) -> None:
     """Write the columns of F that belong to the chosen pivots, some thousand rows at a time."""
     past = F[chosen, :k].T.copy()
     inverse = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False).T.astype(F.dtype)

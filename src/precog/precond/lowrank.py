@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from precog import checks
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.precond import factors
 from precog.precond.base import Problem, Report
 from precog.precond.factors import Factor
@@ -121,5 +121,5 @@ def allowed_rank(problem: Problem, rank: int | None, most: int | None = -1) -> i
     return wanted if most is None else min(wanted, problem.n)
 
 
-def random_rows(problem: Problem, rank: int | None, rng: np.random.Generator) -> Array:
+def random_rows(problem: Problem, rank: int | None, rng: np.random.Generator) -> Index:
     return rng.choice(problem.n, size=allowed_rank(problem, rank), replace=False)

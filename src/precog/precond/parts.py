@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Blocks:
     solve with few columns waits for itself.
     """
 
-    order: Array
-    edges: Array
+    order: Index
+    edges: Index
     inverse: tuple[Array, ...]
 
     @property
@@ -101,7 +101,7 @@ def _lower(C: Array, v: Array, transposed: bool = False) -> Array:
     return solved
 
 
-def blocks(rows: list[Array], block: Callable[[Any], Array], size: float, dtype: Any) -> Blocks:
+def blocks(rows: list[Index], block: Callable[[Any], Array], size: float, dtype: Any) -> Blocks:
     """Return E from a function that gives the block of some rows, each factorised in float64.
 
     size: of the entries of K, to which rounding in a block is relative.
@@ -117,8 +117,12 @@ def blocks(rows: list[Array], block: Callable[[Any], Array], size: float, dtype:
     return Blocks(np.concatenate(rows).astype(np.intp), edges, tuple(inverse))
 
 
-def cholesky(E: Array, size: float, *, name: str) -> Array:
-    """Return L with L L' = E + a jitter of rounding size where E needs one, or say that E is not positive definite."""
+def cholesky(E: Array, size: float | None = None, *, name: str) -> Array:
+    """Return L with L L' = E + a jitter of rounding size where E needs one, or say that E is not positive definite.
+
+    size: what rounding in E is relative to; its own largest diagonal entry by default.
+    """
+    size = float(np.diagonal(E).max()) if size is None else size
     for jitter in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
         try:
             shifted = E if jitter == 0.0 else E + jitter * size * len(E) * np.eye(len(E))

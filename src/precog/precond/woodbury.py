@@ -7,8 +7,8 @@ With E = L L' and G = L⁻¹ F, the stacked factorisation [G; I] = [Q; Q₂] R g
     log|P| = log|E| + 2 Σ log R_jj
     sample = E H R g₁ + L g₂ ~ N(0, P)
 
-R comes from a Cholesky factor of I + G'G accumulated in float64, done twice where one is not enough, and from Householder's
-QR where even that fails; a textbook Woodbury in float32 is not definite from noise 1e-6 on.
+R comes from a Cholesky factor of I + G'G summed in float64, done twice where one is not enough; a textbook Woodbury
+in float32 is not definite from noise 1e-6 on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Solvers of A X = B for operators A, and what the same iterations say of log|A| and f(A)."""
 
 from precog.solvers.block import BlockCG
-from precog.solvers.cholesky import Cholesky
 from precog.solvers.choice import Auto
+from precog.solvers.cholesky import Cholesky
 from precog.solvers.flexible import FlexiblePCG
 from precog.solvers.fom import FOM
 from precog.solvers.functions import FunctionValue, matrix_function

@@ -4,8 +4,8 @@
     repeat  W = A S,  Ξ = (S'W)⁻¹,  X += S Ξ C,  Q̂ = Q - W Ξ,  Q̂ = Q ζ with Q'P⁻¹Q = I,  C = ζ C,  S = P⁻¹Q + S ζ'
 
 The largest eigenvalues of P⁻¹A, about as many as there are columns, are found at once, so every column takes fewer
-steps than alone. Residuals are never inverted, only the well-conditioned Gram matrices of one step; directions that have
-become dependent on others are dropped from Q, and C stays rectangular.
+steps than alone. Residuals are never inverted, only the well-conditioned Gram matrices of one step; directions that
+have become dependent on others are dropped from Q, and C stays rectangular.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Mask
 from precog.operators import Operator
 from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
 from precog.solvers.products import Products, start
@@ -77,7 +77,7 @@ class _Run:
         self.step, self.column_steps = 0, np.zeros(X.shape[1], np.int64)
         self.active = residuals.open
         self.x, self.r = X[:, self.active], residuals.start[:, self.active]
-        self._begin()
+        self.q, self.s, self.c = self.r, self.r, np.eye(0)
 
     def _begin(self) -> Status | None:
         """Make the common space from the present residuals, brought to one size."""
@@ -86,21 +86,15 @@ class _Run:
         self.s = precondition(self.precond, self.q)
         found = _factor(self.q.T @ self.s)
         if found is None:
-            self.c = None
             return Status.INDEFINITE_PRECONDITIONER
         zeta, inverse = found
         self.q, self.s, self.c = self.q @ inverse, self.s @ inverse, zeta * size
         return None
 
     def iterate(self, max_iter: int, callback: Callable[[int, Array], None] | None) -> Status:
-        trouble: Status | None = None
+        trouble = self._begin() if self.active.size else None
         while self.active.size and trouble is None:
-            if self.c is None:
-                trouble = Status.INDEFINITE_PRECONDITIONER
-            elif self.step >= max_iter:
-                trouble = Status.MAX_ITER
-            else:
-                trouble = self._step(callback)
+            trouble = Status.MAX_ITER if self.step >= max_iter else self._step(callback)
         if trouble is not None:
             self.residuals.measure(self.active, self.x, self.r)
             self.X[:, self.active] = self.x
@@ -131,7 +125,7 @@ class _Run:
             return Status.STAGNATED
         return self._turn(q, done, lambda z: scipy.linalg.cho_solve(xi, w.T @ z))
 
-    def _turn(self, q: Array, done: Array, overlap: Callable[[Array], Array]) -> Status | None:
+    def _turn(self, q: Array, done: Mask, overlap: Callable[[Array], Array]) -> Status | None:
         """Take the next common space from what is left of the old one.
 
         Where a residual was replaced, R = Q C no longer holds: Q is then made from R again, and the directions are kept

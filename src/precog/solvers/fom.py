@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.operators import Operator
 from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
 from precog.solvers.products import Products, dots, start
@@ -68,7 +68,7 @@ class FOM:
 def _pass(
     residuals: Residuals,
     X: Array,
-    steps: Array,
+    steps: Index,
     precond: Preconditioner | None,
     max_iter: int,
     callback: Callable[[int, Array], None] | None,

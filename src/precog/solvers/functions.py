@@ -2,8 +2,8 @@
 
     A Q = Q T + residual,  Q'Q = I,  q₁ = v / |v|      f(A) v ≈ |v| Q f(T) e₁
 
-Successive approximations differ by their coefficients on Q alone, so their distance costs nothing to watch. The error is
-estimated from the last two such distances, as twice the rest of a geometric series.
+Successive approximations differ by their coefficients on Q alone, so their distance costs nothing to watch. The error
+is estimated from the last two such distances, as twice the rest of a geometric series.
 """
 
 from __future__ import annotations

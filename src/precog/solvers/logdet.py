@@ -3,9 +3,9 @@
     log|A| = log|P| + tr log(P^-½ A P^-½)
            ≈ log|P| + mean over probes z ~ N(0, P) of  n · e₁' log(T_z) e₁
 
-T_z is the Lanczos matrix that conjugate gradients build while they solve A v = z from v = 0. For Gaussian probes z'P⁻¹z is
-independent of the direction, so its mean n is exact and only the direction is left to vary; the nearer P is to A, the
-less it does.
+T_z is the Lanczos matrix that conjugate gradients build while they solve A v = z from v = 0. For Gaussian probes z'P⁻¹z
+is independent of the direction, so its mean n is exact and only the direction is left to vary; the nearer P is to A,
+the less it does.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from precog import checks
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index, Mask
 from precog.operators import Operator
 from precog.solvers.products import PRECISIONS, Products, dots, start
 from precog.solvers.residuals import Residuals
@@ -105,13 +105,13 @@ class _Run:
 
     def __init__(self, products: Products, B: Array, X: Array, precond: Preconditioner | None, settings: PCG) -> None:
         self.products, self.X, self.precond = products, X, precond
-        self.cold = ~X.any(axis=0)
+        self.cold: Mask = np.logical_not(X.any(axis=0))
         self.residuals = Residuals(products, B, X, settings)
         self.steps, self.column_steps = 0, np.zeros(B.shape[1], np.int64)
         self.active = self.residuals.open
         self.x, self.r = X[:, self.active], self.residuals.start[:, self.active]
         self.basis: list[tuple[Array, Array, Array]] | None = [] if settings.reorthogonalize else None
-        self.history: list[tuple[Array, Array, Array]] = []
+        self.history: list[tuple[Index, Array, Array]] = []
         self.first = np.zeros(B.shape[1])
         self._begin()
 
@@ -164,7 +164,7 @@ class _Run:
             self._restart()
         return None
 
-    def _turn(self, alpha: Array, done: Array) -> None:
+    def _turn(self, alpha: Array, done: Mask) -> None:
         """Let columns go that are done, and take the next directions."""
         if done.any():
             self.X[:, self.active[done]] = self.x[:, done]

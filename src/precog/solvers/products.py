@@ -1,4 +1,4 @@
-"""Products with one operator in two precisions: fast ones for the steps, true ones for the residuals that are reported."""
+"""Products with one operator in two precisions: fast ones for the steps, true ones for the reported residuals."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index, Mask
 from precog.solvers.products import Products
 
 # A residual is replaced when the estimated error of its recurrence is this share of it.
@@ -30,7 +30,7 @@ class Residuals:
         self.best, self.steps, self.improved = np.inf, 0, 0
 
     @property
-    def open(self) -> Array:
+    def open(self) -> Index:
         """The columns that have not reached their goal."""
         return np.flatnonzero(self.norms > self.goal)
 
@@ -39,7 +39,7 @@ class Residuals:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.size > 0, self.norms / self.size, 0.0)
 
-    def follow(self, columns: Array, x: Array, r: Array, change: Array) -> tuple[Array, bool]:
+    def follow(self, columns: Index, x: Array, r: Array, change: Array) -> tuple[Mask, bool]:
         """Take note of new residuals r of some columns, which differ from the last ones by `change`.
 
         Those that claim to be small enough, or whose recurrence has drifted, are replaced in r. Returns which columns
@@ -68,7 +68,7 @@ class Residuals:
         self.last_true[some] = self.norms[some]
         return done, bool(stuck.any()) and not self.products.be_exact()
 
-    def _idle(self, columns: Array) -> bool:
+    def _idle(self, columns: Index) -> bool:
         """Return whether rounding in fast products seems to cost conjugacy: long steps without progress."""
         self.steps += 1
         worst = float((self.norms[columns] / self.goal[columns]).max())
@@ -76,7 +76,7 @@ class Residuals:
             self.best, self.improved = worst, self.steps
         return self.products.mixed and self.steps - self.improved > IDLE_STEPS + IDLE_SHARE * self.improved
 
-    def measure(self, columns: Array, x: Array, r: Array, which: Any = slice(None)) -> None:
+    def measure(self, columns: Index, x: Array, r: Array, which: Any = slice(None)) -> None:
         """Replace residuals by true ones."""
         some = columns[which]
         r[:, which] = self.B[:, some] - self.products.true(x[:, which])

@@ -38,8 +38,8 @@ class NotConverged(ArithmeticError):
 class Lanczos:
     """The coefficients of conjugate gradients, which hold the Lanczos matrix T of P⁻¹A for every column.
 
-    alpha, beta: (steps, p), NaN where a column had left. start: r'P⁻¹r of each column before the first step. They belong
-    to the first residual: to the right-hand side itself only in columns that started from zero (`cold`).
+    alpha, beta: (steps, p), NaN where a column had left. start: r'P⁻¹r of each column before the first step. They
+    belong to the first residual: to the right-hand side itself only in columns that started from zero (`cold`).
     """
 
     alpha: Array
@@ -73,10 +73,10 @@ NOTHING = Lanczos(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0, d
 class Solution:
     """The answer to A X = B.
 
-    x: (n, p) or (n,), as B was. status: how it ended. iterations: steps, each one product. residuals: the true relative
-    residuals |b - A x| / |b| of every column, from a product in float64 at the end. products: columns multiplied in all.
-    column_iterations: steps of each column. lanczos: the coefficients of conjugate gradients, where the solver has them.
-    solver: who solved it and why, in words. precision: of the products inside.
+    x: (n, p) or (n,), as B was. status: how it ended. iterations: steps, each one product. residuals: the true
+    relative residuals |b - A x| / |b| of every column, from a product in float64 at the end. products: columns
+    multiplied in all. column_iterations: steps of each column. lanczos: the coefficients of conjugate gradients, where
+    the solver has them. solver: who solved it and why, in words. precision: of the products inside.
     """
 
     x: Array
