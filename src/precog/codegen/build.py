@@ -77,9 +77,9 @@ def _module(text: str) -> ModuleType:
 
 @functools.cache
 def _vector_digest() -> str:
-    from precog.codegen import registers, vector
+    from precog.codegen import memory, registers, vector
 
-    texts = [Path(str(module.__file__)).read_bytes() for module in (vector, registers)]
+    texts = [Path(str(module.__file__)).read_bytes() for module in (vector, registers, memory)]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
