@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from precog.codegen import loops
+from precog.codegen import skinny as skinny_products
 from precog.codegen.layout import Shape
 from precog.codegen.loops import Source
 from precog.codegen.plan import Plan
@@ -58,6 +59,12 @@ def compiled(plan: Plan, shape: Shape) -> Compiled:
     """Return the loop for one use of a plan, from memory, from the cache, or from the compiler."""
     source = loops.source(plan, shape)
     return Compiled(_module(source.text).run, source)
+
+
+@functools.cache
+def skinny(dtype: str, columns: int) -> ModuleType:
+    """Return `project` and `expand` for a stored factor and a number of columns."""
+    return _module(skinny_products.text(dtype, columns))
 
 
 @functools.cache

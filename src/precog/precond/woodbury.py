@@ -23,13 +23,12 @@ import scipy.linalg
 
 from precog.kernels.statistics import Array
 from precog.operators import Operator
+from precog.operators.skinny import expand, project
 from precog.precond.base import Report
-from precog.precond.parts import Blocks, Diagonal
-from precog.precond.skinny import expand, project
+from precog.precond.parts import CHUNK, Diagonal, Part
 
 # One Cholesky of I + G'G keeps Q orthogonal to about eps times this condition number; beyond it a second pass follows.
 ONE_PASS = 1e8
-CHUNK = 4096
 # Below so many rows factors are small anyway; above this ratio of tr K to the smallest noise float32 is not definite.
 SINGLE_ROWS = 4000
 SINGLE_RATIO = 1e9
@@ -39,7 +38,7 @@ SINGLE_RATIO = 1e9
 class Woodbury:
     """P = E + F F', kept as E, H and R; without F where H has no columns."""
 
-    E: Diagonal | Blocks
+    E: Part
     H: Array
     R: Array
     built: Report
@@ -107,15 +106,13 @@ class Woodbury:
         return f"<{self.built.name} preconditioner of rank {self.rank} for {self.A!r}>"
 
 
-def woodbury(E: Diagonal | Blocks, F: Array, built: Report, A: Operator) -> Woodbury:
+def woodbury(E: Part, F: Array, built: Report, A: Operator) -> Woodbury:
     """Return P = E + F F'; F is overwritten."""
     if not F.shape[1]:
         return Woodbury(E, F, np.eye(0), built, A)
-    for piece, rows in enumerate(E.pieces()):
-        F[rows] = E.whiten(piece, rows, F[rows])
+    E.whiten(F)
     R = orthogonalise(F)
-    for piece, rows in enumerate(E.pieces()):
-        F[rows] = E.whiten_transposed(piece, rows, F[rows])
+    E.whiten_transposed(F)
     return Woodbury(E, F, R, built, A)
 
 
