@@ -165,12 +165,17 @@ def rounding_of(A: Operator, x: Array) -> float:
     return tolerances.residual(dense, x) + tolerances.product(dense, x[:, None]) * np.sqrt(len(x))
 
 
+def norm_error(b: Array) -> float:
+    """Return the rounding error of the norm of b, and of a share of it."""
+    return tolerances.rounding(len(b), float(np.linalg.norm(b)))
+
+
 def assert_reported(A: Operator, B: Array, solution: Any) -> None:
     """The residuals that are reported are true ones, in float64."""
     for b, x, reported in zip(B.T, solution.x.T, solution.residuals, strict=True):
         assert np.isfinite(x).all()
         true = float(np.linalg.norm(b - exact(A) @ x))
-        assert abs(true - reported * np.linalg.norm(b)) <= rounding_of(A, x)
+        assert abs(true - reported * np.linalg.norm(b)) <= rounding_of(A, x) + norm_error(b)
 
 
 def assert_solves(solver: Any, A: Operator, B: Array, solution: Any) -> None:
@@ -311,13 +316,9 @@ def counts_are_true(solver: Any, A: Operator) -> None:
     assert solution.column_iterations.min() >= 1
     if not isinstance(solver, DIRECT):
         assert solution.products >= solution.column_iterations.sum() + 2
-        assert ("float32" in used) == (getattr(solver, "precision", "") == "mixed" or A.dtype == solver_single(solver))
+        single = {"mixed": True, "float64": False, "auto": A.dtype == np.float32}[solver.precision]
+        assert ("float32" in used) == single
     assert solution.solver
-
-
-def solver_single(solver: Any) -> Any:
-    """Return the type of operators with which a solver takes up float32 by itself."""
-    return np.float32 if solver.precision == "auto" else None
 
 
 SOLVER_LAWS: list[Callable[[Any, Operator], None]] = [
@@ -342,14 +343,14 @@ def honest_at_the_limit(solver: Any, A: Operator) -> None:
         if solution.ok:
             assert_solves(solver, A, B, solution)
         else:
-            assert solution.status is Status.STAGNATED
+            assert solution.status in (Status.STAGNATED, Status.MAX_ITER)
             assert_reported(A, B, solution)
-            for b, x in zip(B.T, solution.x.T, strict=True):
-                left = np.linalg.norm(b - exact(A) @ x)
-                # Conjugate gradients reach some multiple of the rounding of one product: largest where x was larger.
-                assert left <= max(goal(solver, b), 100 * rounding_of(A, x))
-            with pytest.raises(NotConverged, match="rounding keeps the residual from falling"):
-                solution.raise_if_failed()
+            if solution.status is Status.STAGNATED:
+                for b, x in zip(B.T, solution.x.T, strict=True):
+                    left = np.linalg.norm(b - exact(A) @ x)
+                    assert left <= max(goal(solver, b), rounding_of(A, x)) + norm_error(b)
+                with pytest.raises(NotConverged, match="rounding keeps the residual from falling"):
+                    solution.raise_if_failed()
 
 
 def indefinite_operator(solver: Any) -> None:
@@ -413,6 +414,8 @@ def wrong_right_hand_sides(solver: Any) -> None:
 def wrong_settings(solver: Any) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"rtol": 0.0, "atol": 0.0}, ValueError, "rtol and atol are both 0"),
+        ({"max_memory": 0.0}, ValueError, "max_memory must be finite and above 0"),
+        ({"memory": 0}, ValueError, "memory must be a whole number, at least 1"),
         ({"rtol": -1.0}, ValueError, "rtol must be finite and at least 0"),
         ({"rtol": "small"}, TypeError, "rtol must be a number"),
         ({"atol": np.nan}, ValueError, "atol"),

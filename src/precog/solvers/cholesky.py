@@ -12,7 +12,7 @@ import scipy.linalg
 from precog import checks
 from precog.kernels.statistics import Array
 from precog.operators import Operator
-from precog.solvers.pcg import Preconditioner
+from precog.solvers.pcg import Preconditioner, check_tolerances
 from precog.solvers.products import start
 from precog.solvers.result import Solution, Status
 
@@ -30,8 +30,7 @@ class Cholesky:
     max_memory: float = 8e9
 
     def __post_init__(self) -> None:
-        checks.number("rtol", self.rtol)
-        checks.number("atol", self.atol)
+        check_tolerances(self)
         checks.number("max_memory", self.max_memory, strict=True)
 
     def solve(

@@ -111,6 +111,10 @@ class FlexiblePCG:
             # One direction after every restart, then one more with each step.
             length = max(1, step % (self.memory + 1))
             kept = [*kept, (s, w, curvature)][-length:]
+            # A residual that was replaced owes nothing to the directions so far.
+            fresh = residuals.replaced[active]
+            if fresh.any():
+                kept = [(np.where(fresh, 0.0, s), w, c) for s, w, c in kept]
             if leave.any():
                 X[:, active[leave]] = x[:, leave]
                 keep = ~leave

@@ -17,7 +17,7 @@ import numpy as np
 
 from precog.kernels.statistics import Array, Index, Mask
 from precog.operators import Operator
-from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
+from precog.solvers.pcg import Preconditioner, check_settings, largest, positive, precondition
 from precog.solvers.products import Products, dots, start
 from precog.solvers.residuals import Residuals
 from precog.solvers.result import Solution, Status
@@ -116,13 +116,13 @@ class _Space:
 
     def __init__(self, R: Array, precond: Preconditioner | None) -> None:
         z = precondition(precond, R)
-        size = dots(R, z)
+        square = dots(R, z)
         self.trouble: Status | None = None
-        if not (size > 0).all():
-            self.trouble = Status.INDEFINITE_PRECONDITIONER if np.isfinite(size).all() else Status.NOT_FINITE
-        self.g = [np.sqrt(np.where(size > 0, size, 0.0))]
-        safe = np.where(size > 0, self.g[0], 1.0)
-        self.Q, self.P = [R / safe], [z / safe]
+        if not positive(square):
+            self.trouble = Status.INDEFINITE_PRECONDITIONER if np.isfinite(square).all() else Status.NOT_FINITE
+            square = np.ones_like(square)
+        self.g = [np.sqrt(square)]
+        self.Q, self.P = [R / self.g[0]], [z / self.g[0]]
         self.U: list[Array] = []
         self.l: list[Array] = []
         self.grows: Mask = np.ones(R.shape[1], dtype=bool)

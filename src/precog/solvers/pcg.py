@@ -84,12 +84,16 @@ def precondition(precond: Preconditioner | None, R: Array) -> Array:
     return R.copy() if precond is None else np.array(precond.solve(R), dtype=np.float64)
 
 
-def check_settings(solver: Any) -> None:
-    """Raise an error for settings that all iterative solvers share."""
+def check_tolerances(solver: Any) -> None:
     checks.number("rtol", solver.rtol)
     checks.number("atol", solver.atol)
     if solver.rtol == 0 and solver.atol == 0:
         raise ValueError("rtol and atol are both 0; give one of them a positive value")
+
+
+def check_settings(solver: Any) -> None:
+    """Raise an error for settings that all iterative solvers share."""
+    check_tolerances(solver)
     if solver.max_iter is not None:
         checks.count("max_iter", solver.max_iter, low=0)
     checks.choice("precision", solver.precision, PRECISIONS)
@@ -165,8 +169,7 @@ class _Run:
         if callback:
             callback(self.steps, self.residuals.relative)
         self._turn(alpha, leave)
-        # A true residual is not orthogonal to those before it, and must not be made so.
-        if self.residuals.switched or (self.residuals.replaced and self.basis is not None):
+        if self.residuals.switched:
             self._restart()
         return None
 
@@ -182,7 +185,12 @@ class _Run:
                 self.basis = [(r[:, keep], z[:, keep], g[keep]) for r, z, g in self.basis]
         self.z = precondition(self.precond, self.r)
         gamma = dots(self.r, self.z)
-        beta = gamma / self.gamma
+        # A true residual is not orthogonal to those before it: to keep its direction conjugate to the last one took up to
+        # twice as many steps as beginning anew. T falls into two parts there, of which quadrature sees the first.
+        fresh = self.residuals.replaced[self.active]
+        beta = np.where(fresh, 0.0, gamma / self.gamma)
+        if self.basis is not None and fresh.any():
+            self.basis = []
         self.history.append((self.active, alpha, beta))
         self.s = self.s * beta
         self.s += self.z

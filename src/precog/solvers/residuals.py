@@ -28,7 +28,7 @@ class Residuals:
         self.last_true = self.norms.copy()
         self.drift = np.zeros(B.shape[1])
         self.given_up = np.zeros(B.shape[1], dtype=bool)
-        self.replaced = self.switched = False
+        self.replaced, self.switched = np.zeros(B.shape[1], dtype=bool), False
         self.best, self.steps, self.improved = np.inf, 0, 0
 
     @property
@@ -50,10 +50,10 @@ class Residuals:
         """Take note of new residuals r of some columns, which differ from the last ones by `change`.
 
         Those that claim to be small enough, or whose recurrence has drifted, are replaced in r. Returns which columns
-        leave, as `judge` does; `replaced` tells whether one that goes on is new, `switched` whether products are exact
-        from now on because float32 led nowhere.
+        leave, as `judge` does; `replaced` tells which of all columns go on with a new one, `switched` whether products
+        are exact from now on because float32 led nowhere.
         """
-        self.replaced = self.switched = False
+        self.replaced[:] = self.switched = False
         self.drift[columns] += self.products.error * np.linalg.norm(change, axis=0)
         self.norms[columns] = np.linalg.norm(r, axis=0)
         if self._idle(columns):
@@ -67,7 +67,7 @@ class Residuals:
         if suspect.any():
             self.measure(columns, x, r, suspect)
             leave[suspect] = self.judge(columns[suspect])
-            self.replaced = not leave[suspect].all()
+            self.replaced[columns] = suspect & ~leave
         return leave
 
     def judge(self, columns: Index) -> Mask:
