@@ -18,12 +18,23 @@ from laws.kernels import (
     loops_asked_for,
 )
 from laws.operators import OPERATOR_LAWS, OPERATORS
-from laws.solvers import SOLVER_LAWS, SOLVERS, SYSTEMS, Inverse, Jacobi
+from laws.solvers import (
+    HARD_SYSTEMS,
+    SOLVER_LAWS,
+    SOLVERS,
+    SYSTEMS,
+    TROUBLE_LAWS,
+    Inverse,
+    Jacobi,
+    Watched,
+    honest_at_the_limit,
+)
 
 __all__ = [
     "COMPILED",
     "COMPILED_LAWS",
     "COMPOSITE",
+    "HARD_SYSTEMS",
     "KERNELS",
     "KERNEL_LAWS",
     "NESTED",
@@ -32,12 +43,15 @@ __all__ = [
     "SOLVERS",
     "SOLVER_LAWS",
     "SYSTEMS",
+    "TROUBLE_LAWS",
     "Cauchy",
     "Exponential",
     "Inverse",
     "Jacobi",
     "Laplace",
+    "Watched",
     "assert_gradient",
     "assert_input_gradient",
+    "honest_at_the_limit",
     "loops_asked_for",
 ]
