@@ -21,8 +21,8 @@ from precog.operators.skinny import tall
 from precog.precond.base import Problem
 
 ROWS = 8192
-# The smallest block that random pivoting proposes; otherwise a tenth of the rank. Sizes that follow the clock, as published,
-# are a little faster and make results depend on it.
+# The smallest block that random pivoting proposes; otherwise a tenth of the rank. Sizes that follow the clock, as
+# published, are a little faster and make results depend on it.
 SMALLEST = 10
 
 
@@ -81,7 +81,7 @@ def greedy(problem: Problem, rank: int, dtype: Any, tolerance: float = 0.0) -> F
         d = np.maximum(d - column**2 / d[j], 0.0)
         d[j] = 0.0
         pivots.append(j)
-    return Factor(_cut(F, len(pivots)), d, np.array(pivots, dtype=np.intp), problem.n * len(pivots))
+    return Factor(cut(F, len(pivots)), d, np.array(pivots, dtype=np.intp), problem.n * len(pivots))
 
 
 def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: Any, tolerance: float = 0.0) -> Factor:
@@ -111,7 +111,7 @@ def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: 
         d[chosen] = 0.0
         pivots = np.append(pivots, chosen)
         entries += n * len(chosen)
-    return Factor(_cut(F, len(pivots)), d, pivots, entries)
+    return Factor(cut(F, len(pivots)), d, pivots, entries)
 
 
 def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: float) -> tuple[Index, Array]:
@@ -145,7 +145,8 @@ def _floor(d: Array, dtype: Any) -> float:
     return 100.0 * float(np.finfo(dtype).eps) * float(d.max(initial=0.0))
 
 
-def _cut(F: Array, rank: int) -> Array:
+def cut(F: Array, rank: int) -> Array:
+    """Return the first columns of a factor in memory of their own."""
     if rank == F.shape[1]:
         return F
     cut = tall(len(F), rank, F.dtype)
