@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="groups whose name holds this word")
     options = parser.parse_args()
     bench = Bench()
-    groups = "easy hard peers_of_auto apply rpcholesky mixed crossover".split()
+    groups = ["easy", "hard", "peers_of_auto", "apply", "rpcholesky", "mixed", "crossover"]
     try:
         datasets.load("protein")
     except ValueError as error:

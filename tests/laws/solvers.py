@@ -365,7 +365,7 @@ def indefinite_operator(solver: Any) -> None:
         solution = replace(solver, atol=0.0, rtol=1e-10).solve(Dense(dense), b)
         assert solution.status is Status.INDEFINITE
         assert_reported(Dense(dense), b[:, None], replace(solution, x=solution.x[:, None]))
-        with pytest.raises(NotConverged, match="operator is not positive definite.*: add noise to the diagonal"):
+        with pytest.raises(NotConverged, match=r"operator is not positive definite.*: add noise to the diagonal"):
             solution.raise_if_failed()
 
 

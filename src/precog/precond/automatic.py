@@ -2,7 +2,8 @@
 
 With t = tr(K - F F') / tr D, conjugate gradients with P = F F' + D take about 15 √t steps to a relative residual of
 1e-2: 8 at t = 0.2, 32 at 4, 133 at 78, for kernels of all smoothness that were tried (`docs/decisions/vecchia.md`).
-Where that is many, what is left couples near rows, and Vecchia's approximation of it takes a third of the steps or less.
+Where that is many, what is left couples near rows, and Vecchia's approximation of it takes a third of the steps or
+less.
 """
 
 from __future__ import annotations

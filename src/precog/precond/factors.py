@@ -10,6 +10,7 @@ candidates kept before it have been eliminated from H.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from precog.kernels.statistics import Array, Index
 from precog.operators.skinny import tall
 from precog.precond.base import Problem
 
-ROWS = 8192
+# Numbers of the blocks in which factors are extended.
+BLOCK = 1 << 21
 # The smallest block that random pivoting proposes; otherwise a tenth of the rank. Sizes that follow the clock, as
 # published, are a little faster and make results depend on it.
 SMALLEST = 10
@@ -58,8 +60,7 @@ def landmarks(problem: Problem, J: Index, dtype: Any) -> Factor:
     L, order, rank, _ = scipy.linalg.lapack.dpstrf(KJJ, lower=1, tol=-1.0)
     J, L = J[order[:rank] - 1], np.tril(L[:rank, :rank])
     F, d = tall(problem.n, rank, dtype), np.asarray(K.diag(), dtype=np.float64)
-    for start in range(0, problem.n, ROWS):
-        rows = np.arange(start, min(start + ROWS, problem.n))
+    for rows in _pieces(problem.n, rank):
         C = np.asarray(K.block(rows, J), dtype=np.float64)
         some = scipy.linalg.solve_triangular(L, C.T, lower=True, check_finite=False).T
         F[rows] = some
@@ -105,10 +106,7 @@ def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: 
             d[proposed] = np.minimum(d[proposed], np.maximum(np.diagonal(H), 0.0))
             continue
         chosen = proposed[kept]
-        _extend(K, F, k, chosen, L)
-        new = F[:, k : k + len(chosen)]
-        d = np.maximum(d - np.einsum("ij,ij->i", new, new, dtype=np.float64), 0.0)
-        d[chosen] = 0.0
+        _extend(K, F, k, chosen, L, d)
         pivots = np.append(pivots, chosen)
         entries += n * len(chosen)
     return Factor(cut(F, len(pivots)), d, pivots, entries)
@@ -129,15 +127,25 @@ def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: floa
     return rows, np.array([column[rows] for column in columns]).reshape(len(rows), len(rows)).T
 
 
-def _extend(K: Any, F: Array, k: int, chosen: Index, L: Array) -> None:
-    """Write the columns of F that belong to the chosen pivots, some thousand rows at a time."""
+def _extend(K: Any, F: Array, k: int, chosen: Index, L: Array, d: Array) -> None:
+    """Write the columns of F that belong to the chosen pivots, some thousand rows at a time, and lower d by them."""
     past = F[chosen, :k].T.copy()
     inverse = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False).T.astype(F.dtype)
-    for start in range(0, len(F), ROWS):
-        rows = np.arange(start, min(start + ROWS, len(F)))
+    for rows in _pieces(len(F), len(chosen)):
         C = K.block(rows, chosen)
-        C -= F[start : start + len(rows), :k] @ past
-        F[start : start + len(rows), k : k + len(chosen)] = C @ inverse
+        C -= F[rows, :k] @ past
+        new = C @ inverse
+        F[rows, k : k + len(chosen)] = new
+        d[rows] -= np.einsum("ij,ij->i", new, new, dtype=np.float64)
+    np.maximum(d, 0.0, out=d)
+    d[chosen] = 0.0
+
+
+def _pieces(n: int, columns: int) -> Iterator[slice]:
+    """Yield stripes of rows of an (n, columns) matrix that hold one block."""
+    height = max(BLOCK // max(columns, 1), 1)
+    for start in range(0, n, height):
+        yield slice(start, min(start + height, n))
 
 
 def _floor(d: Array, dtype: Any) -> float:
