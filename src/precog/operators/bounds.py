@@ -95,7 +95,8 @@ def upper(kernel: Kernel, some: Ranges, others: Ranges, *, slopes: bool = False)
             values.append(np.sqrt(some.own[k][:, None] * others.own[k][None, :]))
         elif slopes:
             reduced = leaf.formula((1.0 - GIVEN_UP) * near, leaf.values())
-            values.append(2.0 / GIVEN_UP * reduced / np.minimum(np.sqrt(near), 1.0))
+            with np.errstate(divide="ignore"):  # boxes that touch have no bound
+                values.append(2.0 / GIVEN_UP * reduced / np.minimum(np.sqrt(near), 1.0))
         else:
             values.append(leaf.formula(near, leaf.values()))
     return np.asarray(kernel.combine(iter(values)))

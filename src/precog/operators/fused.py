@@ -14,7 +14,7 @@ from precog.codegen.plan import Plan, trace
 from precog.kernels import Additive, Kernel
 from precog.kernels.statistics import Array, Index
 from precog.operators import pack, schedule, skipping
-from precog.operators.schedule import Progress, share
+from precog.operators.schedule import Progress, Tasks, share
 from precog.operators.skipping import NO_SKIPS, Skips, Sorted
 
 # More vectors than this are taken in turns: their accumulators would not stay in registers.
@@ -29,6 +29,7 @@ class Fused:
     def __init__(self, kernel: Kernel, X: Array, Z: Array | None, dtype: str, threads: int) -> None:
         self.kernel, self.X, self.Z, self.dtype, self.threads = kernel, X, Z, dtype, threads
         self._packed: dict[Any, Array] = {}
+        self._rounds: dict[int, Tasks] = {}
 
     @cached_property
     def plan(self) -> Plan:
@@ -112,13 +113,14 @@ class Fused:
         columns, n = self._columns(0, loop)
         left = pack.padded(V, n, self.dtype, scale)
         span, tiles = schedule.span(n // tile), np.arange(0, n, tile)
+        skips = self._skips((0, 0), (tiles, tiles))
         chunks = -(-(n // tile) // span)
         out, mirrored = np.zeros((n, V.shape[1])), np.zeros((n // tile, V.shape[1] * tile))
         schedule.work(
             loop.run,
             (self._rows(0, loop, tile), columns, left, pack.tiles(left, tile), par, out, mirrored),
-            (self._skips((0, 0), (tiles, tiles)), span, differences),
-            schedule.tournament(chunks),
+            (skips, span, differences),
+            self._pairs(skips, span) if skips.size else schedule.tournament(chunks),
             chunks=chunks,
             entries=n * n // 2,
             threads=self.threads,
@@ -126,6 +128,15 @@ class Fused:
         )
         out += mirrored.reshape(-1, V.shape[1], tile).transpose(0, 2, 1).reshape(out.shape)
         return out[: len(V)]
+
+    def _pairs(self, skips: Skips, span: int) -> Tasks:
+        """Return the pairs of chunks, each of `span` tiles, that have tiles to meet."""
+        if len(skips) not in self._rounds:
+            starts = np.arange(0, len(skips), span)
+            kept = np.triu(skips == 0).astype(np.int64)
+            work = np.add.reduceat(np.add.reduceat(kept, starts, axis=0), starts, axis=1)
+            self._rounds[len(skips)] = schedule.rounds(work)
+        return self._rounds[len(skips)]
 
     def _rectangular(self, V: Array, scale: Array, transposed: bool, callback: Progress | None) -> Array:
         loop, par, differences = self._compiled("one", V.shape[1])
