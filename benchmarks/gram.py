@@ -110,7 +110,7 @@ class Bench:
                 yield Row(f"{name} against RBF, n={n}", times["rbf"] / times["other"], target, "at least")
 
     def short_length_scales(self) -> Iterator[Row]:
-        """What leaving out tiles saves, against the same kernel with a constant so small that it only forbids that."""
+        """What leaving out tiles saves, against the same kernel and a constant just large enough to forbid that."""
         cases: dict[str, tuple[Kernel, int, float | None]] = {
             "RBF 0.01, d=2": (RBF(0.01), 2, 4.0),
             "Matern 3/2 0.01, d=2": (Matern32(0.01), 2, 1.3),
@@ -119,7 +119,7 @@ class Bench:
         for n in self.sizes:
             for name, (kernel, d, target) in cases.items():
                 X, V = inputs(n, d, 1, "float64")
-                runs = {"all": product(kernel + Constant(1e-300), X, V, "float64")}
+                runs = {"all": product(kernel + Constant(1e-20), X, V, "float64")}
                 times = race(self.rounds, some=product(kernel, X, V, "float64"), **runs)
                 detail = f"{100.0 * Gram(kernel, X).skipped:.0f} % left out"
                 yield Row(
