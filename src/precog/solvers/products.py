@@ -85,8 +85,8 @@ def _refuse_what_has_no_square(B: Array) -> None:
     if wrong.any():
         column = int(np.argmax(wrong))
         raise ValueError(
-            f"B has entries up to {size[column]:.1e} in column {column}, whose squares leave the range of floats; scale "
-            "it, and the solution with it"
+            f"B has entries up to {size[column]:.1e} in column {column}, whose squares leave the range of floats; "
+            "scale it, and the solution with it"
         )
 
 
