@@ -204,7 +204,7 @@ def batch_is_one_by_one(solver: Any, A: Operator) -> None:
         assert alone.x.shape == b.shape
         assert alone.ok
         assert np.linalg.norm(alone.x - together.x[:, k]) <= 2.1 * error(solver, A, b)
-        if not isinstance(solver, SHARED):
+        if not isinstance(solver, SHARED) and np.linalg.cond(exact(A)) < 1e6:
             # Sums in another order; once rounding has cost the directions their orthogonality, it moves the end.
             assert abs(int(together.column_iterations[k]) - alone.iterations) <= 1 + alone.iterations // 10
 

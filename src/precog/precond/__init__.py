@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from precog import checks
 from precog.operators import Operator
 from precog.precond.automatic import auto
 from precog.precond.base import Preconditioner, Problem, Report, problem
@@ -50,6 +51,8 @@ def make(name: str, A: Operator, *, rank: int | None = None, rng: Any = None, **
     for option in options:
         if option not in known:
             raise TypeError(f"{name!r} has no option {option!r}; it takes {', '.join(['rank', 'rng', *known])}")
+    if rank is not None:
+        checks.count("rank", rank)
     made: Preconditioner = build(problem(A), rank=rank, rng=np.random.default_rng(rng), **options)
     return made
 

@@ -65,16 +65,11 @@ class Woodbury:
         """Return P⁻¹ V in float64, from products in the type of the factors."""
         if V.shape[0] != self.shape[0]:
             raise ValueError(f"V has {V.shape[0]} rows, the preconditioner {self.shape[0]}")
-        if isinstance(self.E, Diagonal):
-            out = self.E.solve(V)
-            if self.rank:
-                out -= expand(self.H, project(self.H, V))
-            return out
         # Residuals shrink during a solve: in float32 their scale must not matter.
         scale = np.abs(V).max(axis=0, initial=0.0)
         scale[scale == 0.0] = 1.0
-        W = (V / scale).astype(self.H.dtype)
-        out = self.E.solve(W).astype(np.float64)
+        W = V / scale
+        out = self.E.solve(W if isinstance(self.E, Diagonal) else W.astype(self.H.dtype)).astype(np.float64, copy=False)
         if self.rank:
             out -= expand(self.H, project(self.H, W))
         out *= scale

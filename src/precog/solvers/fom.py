@@ -125,6 +125,7 @@ class _Space:
         self.Q, self.P = [R / self.g[0]], [z / self.g[0]]
         self.U: list[Array] = []
         self.l: list[Array] = []
+        self.largest = np.zeros(R.shape[1])
         self.grows: Mask = np.ones(R.shape[1], dtype=bool)
         self.claimed = np.linalg.norm(R, axis=0)
 
@@ -141,11 +142,12 @@ class _Space:
         u = h.copy()
         for i, below in enumerate(self.l):
             u[i + 1] -= below * u[i]
+        self.largest = np.maximum(self.largest, np.abs(h).max(axis=0))
         # A column whose space is exhausted goes on with zeros.
-        if (self.grows & (u[-1] <= EXHAUSTED * np.abs(h).max(axis=0))).any():
+        if (self.grows & (u[-1] <= EXHAUSTED * self.largest)).any():
             return Status.INDEFINITE
         z = precondition(precond, w)
-        square, floor = dots(w, z), (EXHAUSTED * np.abs(h).max(axis=0)) ** 2
+        square, floor = dots(w, z), (EXHAUSTED * self.largest) ** 2
         if not np.isfinite(square).all():
             return Status.NOT_FINITE
         if (square < -floor).any():
