@@ -52,7 +52,7 @@ def make(name: str, A: Operator, *, rank: int | None = None, rng: Any = None, **
         if option not in known:
             raise TypeError(f"{name!r} has no option {option!r}; it takes {', '.join(['rank', 'rng', *known])}")
     if rank is not None:
-        checks.count("rank", rank)
+        checks.count("rank", rank, low=0)
     made: Preconditioner = build(problem(A), rank=rank, rng=np.random.default_rng(rng), **options)
     return made
 

@@ -93,7 +93,7 @@ class Woodbury:
         return out
 
     @cached_property
-    def _condition(self) -> float:
+    def _condition(self) -> float | None:
         from precog.precond.condition import condition
 
         return condition(self, self.A)

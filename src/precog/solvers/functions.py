@@ -97,7 +97,7 @@ class _Space:
         self.alpha: list[Array] = []
         self.beta: list[Array] = []
         self.largest = np.zeros(V.shape[1])
-        self.weights = np.zeros((0, V.shape[1]))
+        self.weights: Array = np.zeros((0, V.shape[1]))
         self.error = np.where(self.size > 0, np.inf, 0.0)
         self.distance = np.full(V.shape[1], np.inf)
 
