@@ -17,6 +17,7 @@ from precog.precond.lowrank import fitc, nystrom, pivoted_cholesky, rpcholesky, 
 from precog.precond.randomized import randomized_nystrom, svd
 from precog.precond.regularized import identity, regularized
 from precog.precond.ski import ski
+from precog.precond.vecchia import vecchia
 
 FAMILIES: dict[str, Callable[..., Any]] = {
     "nystrom": nystrom,
@@ -31,6 +32,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "rpcholesky": rpcholesky,
     "randomized_nystrom": randomized_nystrom,
     "local": local,
+    "vecchia": vecchia,
     "identity": identity,
     "auto": auto,
 }

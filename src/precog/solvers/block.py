@@ -134,8 +134,8 @@ class _Run:
             self.active, self.x, self.r, self.c = self.active[keep], self.x[:, keep], self.r[:, keep], self.c[:, keep]
             if not self.active.size:
                 return None
-        # A residual that was replaced is not Q C any more. To keep the directions conjugate to the last ones anyway took
-        # up to four times as many steps as to begin anew, and led nowhere where P was nearly A.
+        # A residual that was replaced is not Q C any more. Keeping the directions conjugate to the last ones all the
+        # same took up to four times as many steps as beginning anew, and led nowhere when P was nearly A.
         if self.residuals.switched or self.residuals.replaced.any():
             return self._begin()
         z = precondition(self.precond, q)

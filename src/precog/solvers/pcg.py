@@ -185,8 +185,8 @@ class _Run:
                 self.basis = [(r[:, keep], z[:, keep], g[keep]) for r, z, g in self.basis]
         self.z = precondition(self.precond, self.r)
         gamma = dots(self.r, self.z)
-        # A true residual is not orthogonal to those before it. To keep its direction conjugate to the last one took up
-        # to twice as many steps as to begin anew. T falls into two parts there, of which quadrature sees the first.
+        # A true residual is not orthogonal to those before it: to keep its direction conjugate to the last one took up
+        # to twice as many steps as beginning anew. T falls into two parts there, of which quadrature sees the first.
         fresh = self.residuals.replaced[self.active]
         beta = np.where(fresh, 0.0, gamma / self.gamma)
         if self.basis is not None and fresh.any():
