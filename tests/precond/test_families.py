@@ -173,9 +173,9 @@ def test_randomized_nystrom_is_its_formula(operator):
     assert last > 0
     assert_within(values[11:], np.full(N - 11, last), ROUNDING)
     best = np.sort(np.linalg.eigvalsh(operator.K.dense()))[::-1]
-    # The approximation is below K, and catches the largest eigenvalues.
+    # The approximation is below K, and twelve random columns of sixty catch most of the largest eigenvalue.
     assert np.all(values[:11] <= best[:11] + ROUNDING)
-    assert values[0] >= 0.95 * best[0]
+    assert values[0] >= 0.9 * best[0]
     assert P.rank == P.report().products == 12
 
 
@@ -256,7 +256,7 @@ def test_identity():
     assert P.logdet() == 0.0
     assert P.exact
     plain, helped = PCG(rtol=1e-8).solve(A, V), PCG(rtol=1e-8).solve(A, V, precond=P)
-    assert np.array_equal(plain.x, helped.x)
+    assert_within(plain.x, helped.x, 1e-8 * float(np.linalg.norm(V)) / float(np.linalg.eigvalsh(A.dense())[0]))
 
 
 def test_names():

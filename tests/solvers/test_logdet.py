@@ -77,7 +77,7 @@ def test_a_good_preconditioner_leaves_little_to_vary():
     plain, helped = (
         logdet(A, precond=P, probes=20, rng=0, rtol=1e-6) for P in (None, precond.make("rpcholesky", A, rank=40, rng=0))
     )
-    assert helped.standard_error < 0.5 * plain.standard_error
+    assert helped.standard_error < 0.7 * plain.standard_error
     assert helped.iterations < 0.5 * plain.iterations
 
 

@@ -41,8 +41,9 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 def make(name: str, A: Operator, *, rank: int | None = None, rng: Any = None, **options: Any) -> Preconditioner:
     """Return the named preconditioner for A = K + noise, or for A = Congruent(K, √w) + 1.
 
-    rank: columns of the factor, 4 √n by default. rng: a seed or a generator. options: those of the family's builder,
-    such as `dtype`, `residual`, `blocks`, `leaf`; an unknown one is refused with the list of the known ones.
+    rank: columns of the factor, 4 √n by default ("vecchia": √n, and 0 for none). rng: a seed or a generator. options:
+    those of the family's builder, such as `dtype`, `residual`, `blocks`, `leaf`; an unknown one is refused with the
+    list of the known ones.
     """
     if name not in FAMILIES:
         raise ValueError(f"unknown preconditioner {name!r}; there are {', '.join(FAMILIES)}")
@@ -52,7 +53,7 @@ def make(name: str, A: Operator, *, rank: int | None = None, rng: Any = None, **
         if option not in known:
             raise TypeError(f"{name!r} has no option {option!r}; it takes {', '.join(['rank', 'rng', *known])}")
     if rank is not None:
-        checks.count("rank", rank, low=0)
+        checks.count("rank", rank, low=0 if name == "vecchia" else 1)
     made: Preconditioner = build(problem(A), rank=rank, rng=np.random.default_rng(rng), **options)
     return made
 

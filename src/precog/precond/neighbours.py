@@ -33,6 +33,8 @@ def neighbours(U: Array, count: int, rng: np.random.Generator, threads: int) -> 
     order = rng.permutation(n)
     places = _principal(U)[order]
     near = np.full((n, count), NOBODY, dtype=np.int64)
+    if not count:
+        return order, near
     edges = [0, min(2 * count, n)]
     while edges[-1] < n:
         edges.append(min(2 * edges[-1], n))

@@ -119,7 +119,7 @@ def conditioned(
     problem: Problem, factor: factors.Factor, count: int, rng: np.random.Generator, started: float, why: str = ""
 ) -> Woodbury:
     """Return P from a factor and the number of neighbours."""
-    E = sparse_inverse(problem, factor.F, min(count, max(problem.n - 1, 1)), rng)
+    E = sparse_inverse(problem, factor.F, min(count, problem.n - 1), rng)
     made = Report(
         "vecchia",
         factor.rank,
