@@ -2,7 +2,7 @@
 
 For each data set, X and y standardised, and each of eighteen cells (ℓ, σ²) one system
 
-    A z = y,   A = K + σ² I,   K_ij = exp(-|xᵢ - xⱼ|² / 2ℓ²),   until r'r <= n 1e-10,
+    (K + σ² I) z = y,   K_ij = exp(-|xᵢ - xⱼ|² / 2ℓ²),   until r'r <= n 1e-10,
 
 is solved without a preconditioner and with each of them, of rank ⌊√n⌋. Iterations are counted as in the published code.
 The solves of a cell go in lock-step, one product for all. Each is written when it ends, so that a run that was
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from precog import RBF, Gram
-from precog.datasets import load
 from precog.experiments import figure1_plot, figure1_rows, figure1_table
 from precog.experiments.figure1_book import Book
-from precog.experiments.figure1_methods import METHODS, NAMES, PLAIN, Array, Prepared, Timing
+from precog.experiments.figure1_methods import METHODS, NAMES, PLAIN, Prepared, Timing
 from precog.experiments.figure1_progress import Report, Watch, watching
 from precog.experiments.figure1_rows import CELLS, DATASETS, Cell, Key, Row, Rows, chosen_cells
+from precog.experiments.figure1_systems import System, standardized
 from precog.experiments.lockstep import lockstep
+from precog.kernels.statistics import Array
 from precog.operators import Operator
 
 # Where plain conjugate gradients take more than about a thousand iterations on the concrete data.
@@ -130,9 +130,7 @@ def _compute(missing: Sequence[Key], book: Book, watch: Watch) -> None:
     # All data first: one that is not there is better missed before the work than in the middle of it.
     data = {dataset: standardized(dataset) for dataset in dict.fromkeys(key.dataset for key in missing)}
     for (dataset, cell), group in _groups(missing):
-        X, y = data[dataset]
-        A = Gram(RBF(length_scale=10.0**cell.log10_length_scale), X, dtype="float64") + 10.0**cell.log10_noise
-        _solve_together(A, y, group, book, watch)
+        _solve_together(System.of(*data[dataset], cell), group, book, watch)
 
 
 def _groups(missing: Sequence[Key]) -> Iterator[tuple[tuple[str, Cell], list[Key]]]:
@@ -147,19 +145,13 @@ def _groups(missing: Sequence[Key]) -> Iterator[tuple[tuple[str, Cell], list[Key
         yield from (((dataset, cell), group) for group in (together, *([key] for key in alone)) if group)
 
 
-def standardized(dataset: str) -> tuple[Array, Array]:
-    """Return inputs and targets of mean 0 and variance 1."""
-    data = load(dataset)
-    return (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), (data.y - data.y.mean()) / data.y.std()
-
-
-def _solve_together(A: Operator, y: Array, keys: Sequence[Key], book: Book, watch: Watch) -> None:
+def _solve_together(system: System, keys: Sequence[Key], book: Book, watch: Watch) -> None:
     """Build the preconditioners of one system, solve with all of them, and add each solve to the book as it ends."""
     prepared = []
     for key in keys:
         watch.begin(f"{_title(key)}: building")
         try:
-            prepared.append(Prepared.build(A, key))
+            prepared.append(Prepared.build(system.A, key))
         except FAILURES as error:
             watch.done(f"{_title(key)}: {error}")
     # Written by the solves, read between the products of all.
@@ -169,7 +161,7 @@ def _solve_together(A: Operator, y: Array, keys: Sequence[Key], book: Book, watc
         def note(step: int, residuals: Array) -> None:
             now[which] = step, float(residuals.max())
 
-        return lambda shared: prepared[which].solve(shared, y, note)
+        return lambda shared: prepared[which].solve(shared, system.y, note)
 
     def ended(which: int, outcome: Future[Timing]) -> None:
         now.pop(which, None)
@@ -191,7 +183,7 @@ def _solve_together(A: Operator, y: Array, keys: Sequence[Key], book: Book, watc
         first = prepared[0].key
         title = _title(first) if len(prepared) == 1 else f"{first.dataset} {first.cell}"
         watch.begin(title)
-        lockstep(A, [solve(which) for which in range(len(prepared))], ended, callback=show)
+        lockstep(system.products, [solve(which) for which in range(len(prepared))], ended, callback=show)
 
 
 def _title(key: Key) -> str:

@@ -15,6 +15,7 @@ from precog.experiments.figure1_rows import (
     LOG10_LENGTH_SCALES,
     LOG10_NOISES,
     NEW,
+    NEW_LOCAL,
     PUBLISHED,
     Cell,
     Key,
@@ -43,10 +44,11 @@ PANELS = {
     "randomized_svd": "Randomized SVD",
     "block_jacobi": "Block Jacobi",
     NEW: "RPCholesky",
+    NEW_LOCAL: "RPCholesky, blocks",
     "regularized": "Regularized",
     "ski": "SKI",
 }
-assert set(PANELS) == {*PUBLISHED, NEW}
+assert set(PANELS) == {*PUBLISHED, NEW, NEW_LOCAL}
 
 # Two decades either way hold all but a few of the published ratios; at the cap log10 of the count is 4.18.
 RATIO_LIMIT, COUNT_LIMIT = 2.0, math.log10(15_001)
@@ -158,7 +160,7 @@ def _draw_ratios(axes: Axes, rows: Rows, dataset: str, panel: str) -> QuadMesh:
     mesh = _mesh(axes, known, RATIOS, (-RATIO_LIMIT, RATIO_LIMIT))
     for cell, row in found.items():
         _mark(axes, cell, row)
-    axes.set_title(PANELS[panel], pad=2.5, fontweight="bold" if panel == NEW else "normal")
+    axes.set_title(PANELS[panel], pad=2.5, fontweight="bold" if panel in (NEW, NEW_LOCAL) else "normal")
     return mesh
 
 

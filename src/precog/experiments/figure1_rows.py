@@ -12,12 +12,15 @@ from typing import Any
 
 LOG10_LENGTH_SCALES = (-3, -2, -1, 0, 1, 2)
 LOG10_NOISES = (-2, -4, -6)
-DATASETS = ("concrete", "powerplant", "protein")
+# Rows of inputs.
+SIZES = {"concrete": 1030, "powerplant": 9568, "protein": 45730}
+DATASETS = tuple(SIZES)
 PUBLISHED = ("block_jacobi", "pitc", "fitc", "nystrom", "spectral", "randomized_svd", "regularized", "ski")
-NEW = "rpcholesky"
+# Random pivots alone, and with blocks of neighbours where they leave out much.
+NEW, NEW_LOCAL = "rpcholesky", "rpcholesky_local"
 # Outer and inner iterations of the same run of "ski" in one number. Those of "regularized" are always in one number.
 SKI_TOTAL = "ski_inner_total"
-ROWS = (*PUBLISHED, SKI_TOTAL, NEW)
+ROWS = (*PUBLISHED, SKI_TOTAL, NEW, NEW_LOCAL)
 
 FILE = "fig1.csv"
 COLUMNS = (

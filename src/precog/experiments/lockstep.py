@@ -30,8 +30,9 @@ Messages: TypeAlias = "queue.SimpleQueue[Message]"
 # What it hears: its product, or None when the group was left.
 Answers: TypeAlias = "queue.SimpleQueue[Array | None]"
 
-# From some eight columns on, a further one adds as much as the first ones, and their sums outgrow the cache.
-WIDTH = 8
+# Products have so many columns, those that nobody asked for filled with zeros: each width is a loop to be compiled, and
+# eight columns take little more than three. Beyond eight, a further column adds as much as in a product of its own.
+WIDTHS = (1, 2, 8)
 # Seconds: an interrupt asked for by a program does not end a wait without a limit.
 POLL = 0.1
 
@@ -164,11 +165,13 @@ def _serve(
 
 
 def _together(A: Operator, columns: Sequence[Array], callback: Callable[[], object] | None) -> list[Array]:
-    """Return A V for each V, from as few products of at most `WIDTH` columns as hold all of them."""
-    V = np.concatenate(columns, axis=1)
-    parts = max(-(-V.shape[1] // WIDTH), 1)
-    product = np.concatenate([A.matmat(part) for part in np.array_split(V, parts, axis=1)], axis=1)
+    """Return A V for each V, from products of all columns together."""
+    count, most = sum(V.shape[1] for V in columns), WIDTHS[-1]
+    last = next(width for width in (0, *WIDTHS) if width >= count % most)
+    filled = np.zeros((A.shape[1], count // most * most + last - count))
+    V = np.concatenate([*columns, filled], axis=1)
+    parts = [A.matmat(V[:, start : start + most]) for start in range(0, V.shape[1], most)]
     if callback:
         callback()
-    edges = np.cumsum([some.shape[1] for some in columns])[:-1]
-    return [np.ascontiguousarray(part) for part in np.split(product, edges, axis=1)]
+    edges = np.cumsum([some.shape[1] for some in columns])
+    return [np.ascontiguousarray(part) for part in np.split(np.concatenate(parts, axis=1), edges, axis=1)[:-1]]
