@@ -74,7 +74,7 @@ def fakes(monkeypatch):
 
     monkeypatch.setattr(figure1_systems, "load", lambda name: data)
     monkeypatch.setattr(figure1_methods.precond, "make", make)
-    monkeypatch.setattr(figure1_plot, "save", lambda rows, path: None)
+    monkeypatch.setattr(figure1_plot, "save", lambda rows, path, published: None)
     monkeypatch.delenv("PRECOG_DATA", raising=False)
     return made
 
@@ -397,6 +397,7 @@ def test_comparison_counts_what_it_says(tmp_path):
         row("fitc", -3, -2, 10, 4),
         row("fitc", -2, -2, 100, 80),
         row("ski_inner_total", -3, -2, 10, 15_500),
+        row("ski", -3, -2, 10, 300),
         row("randomized_svd", -2, -2, 100, 20),  # few iterations, many products before them
     )
     ours = by_key(
@@ -405,7 +406,8 @@ def test_comparison_counts_what_it_says(tmp_path):
         row("nystrom", -1, -2, 400, 50),  # CG does not count, the ratio better by 0.60
         row("nystrom", 0, -2, 20, 20),  # the published number is a bound
         row("fitc", -3, -2, 11, 9),  # the ratio worse by 0.31
-        row("ski_inner_total", -3, -2, 11, 900),  # the published run was cut
+        row("ski_inner_total", -3, -2, 11, 900),  # the published run was cut, which its outer count does not tell
+        row("ski", -3, -2, 11, 40),
         row("rpcholesky", -3, -2, 11, 9),  # as many as ours, more than published
         row("rpcholesky", -2, -2, 80, 50),  # as many as published, fewer than ours
         row("rpcholesky", -1, -2, 400, 10_001, capped=(False, True)),  # stopped where others were not
@@ -417,6 +419,7 @@ def test_comparison_counts_what_it_says(tmp_path):
     assert comparison.ratios == {
         ("concrete", "nystrom"): Share(1, 3),
         ("concrete", "fitc"): Share(1, 1),
+        ("concrete", "ski"): Share(0, 0),
         ("concrete", "ski_inner_total"): Share(0, 0),
     }
     contests = {(contest.name, contest.costs, contest.against): contest.shares for contest in comparison.contests}
@@ -438,6 +441,7 @@ def test_comparison_counts_what_it_says(tmp_path):
         ("1", "1"),
         ("1", "0"),
         ("1", "0"),
+        ("0", "0"),
         ("0", "0"),
         ("0", "0"),
     ]

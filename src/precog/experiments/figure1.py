@@ -78,7 +78,7 @@ def run(
     else:
         report(f"no comparison: no {figure1_rows.FILE} of published rows was found; name its folder by --reference")
     for suffix in ("png", "svg") if book.rows else ():
-        figure1_plot.save(book.rows, folder / f"fig1.{suffix}")
+        figure1_plot.save(book.rows, folder / f"fig1.{suffix}", published)
         report(f"figure saved to {folder / f'fig1.{suffix}'}")
     return Figure1Result(book.rows, comparison)
 

@@ -6,7 +6,7 @@ import csv
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ COLUMNS = (
     "pcg_capped",
     "pcg_integral",
 )
-# Some published totals of "ski" pass this without a flag, because its runs were cut there.
+# Published runs of "ski" were cut when the total of their iterations passed this, without a flag.
 CUT = 15_000
 
 
@@ -91,11 +91,7 @@ class Row:
     @property
     def counts(self) -> bool:
         """Whether neither number is only a bound."""
-        return not self.cg_capped and self.pcg_finished
-
-    @property
-    def pcg_finished(self) -> bool:
-        return not self.pcg_capped and self.pcg < CUT
+        return not (self.cg_capped or self.pcg_capped)
 
     def record(self) -> dict[str, Any]:
         values = (
@@ -134,6 +130,18 @@ def read(path: Path) -> dict[Key, Row]:
     """Return the rows of a file by what they are about; none of a file that does not exist."""
     rows = [Row.from_record(record) for record in read_csv(path, COLUMNS)]
     return {row.key: row for row in rows}
+
+
+def flag_cut(published: Rows) -> dict[Key, Row]:
+    """Return published rows with those flagged as capped that were cut."""
+    cut = {
+        (key.dataset, key.cell) for key, row in published.items() if key.preconditioner == SKI_TOTAL and row.pcg >= CUT
+    }
+
+    def ended(key: Key, row: Row) -> bool:
+        return row.pcg < CUT and not (key.preconditioner == "ski" and (key.dataset, key.cell) in cut)
+
+    return {key: row if ended(key, row) else replace(row, pcg_capped=True) for key, row in published.items()}
 
 
 def write(path: Path, rows: Rows) -> None:

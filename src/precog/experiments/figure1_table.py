@@ -21,6 +21,7 @@ from precog.experiments.figure1_rows import (
     Key,
     Row,
     Rows,
+    flag_cut,
     write_csv,
 )
 
@@ -106,6 +107,7 @@ class Comparison:
 
 def compare(rows: Rows, published: Rows) -> Comparison:
     """Set computed rows beside published ones; only cells count where no number is a bound."""
+    published = flag_cut(published)
     keys = sorted(rows.keys() & published.keys(), key=lambda key: key.place)
     pairs = tuple(Pair(rows[key], published[key]) for key in keys)
     names = [name for name in DATASETS if any(key.dataset == name for key in rows)]
@@ -166,7 +168,7 @@ def first(rows: Rows, others: Rows, dataset: str, name: str, cost: Cost) -> Shar
     for cell in CELLS:
         row, other = rows.get(Key(dataset, name, cell)), best(others, dataset, cell, cost)
         if row and other and not row.cg_capped:
-            answers.append(row.pcg_finished and cost(row) <= cost(other))
+            answers.append(not row.pcg_capped and cost(row) <= cost(other))
     return Share.among(answers)
 
 
