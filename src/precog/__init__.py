@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from precog.version import __version__
 
 if TYPE_CHECKING:
-    from precog import datasets, estimators, kernels, operators, solvers
+    from precog import datasets, estimators, kernels, operators, precond, solvers
     from precog.estimators import KernelRidge
     from precog.kernels import (
         RBF,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         parameter,
     )
     from precog.operators import Dense, Gram, LowRank, Operator
-    from precog.solvers import PCG, Solution, Status
+    from precog.solvers import FOM, PCG, BlockCG, Cholesky, FlexiblePCG, Solution, Status
 
 _NAMES = {
     "precog.kernels": (
@@ -44,11 +44,11 @@ _NAMES = {
         "White Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
     ),
     "precog.operators": "Gram Dense LowRank Operator",
-    "precog.solvers": "PCG Solution Status",
+    "precog.solvers": "PCG BlockCG FlexiblePCG FOM Cholesky Solution Status",
     "precog.estimators": "KernelRidge",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_LAYERS = ("datasets", "estimators", "kernels", "operators", "solvers")
+_LAYERS = ("datasets", "estimators", "kernels", "operators", "precond", "solvers")
 
 __all__ = [
     "RBF",
@@ -75,6 +75,10 @@ __all__ = [
     "LowRank",
     "Operator",
     "PCG",
+    "BlockCG",
+    "FlexiblePCG",
+    "FOM",
+    "Cholesky",
     "Solution",
     "Status",
     "KernelRidge",
@@ -82,6 +86,7 @@ __all__ = [
     "estimators",
     "kernels",
     "operators",
+    "precond",
     "solvers",
     "__version__",
 ]
