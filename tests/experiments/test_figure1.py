@@ -313,11 +313,15 @@ def test_another_file_is_not_overwritten(fakes, tmp_path):
     assert (tmp_path / "fig1.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"
 
 
-def test_quick_is_concrete_without_its_slowest_cells():
+def test_quick_is_concrete_without_ski(fakes, tmp_path):
     work = figure1.plan(figure1.DATASETS, None, None, quick=True, published={})
     assert {key.dataset for key in work} == {"concrete"}
     assert {key.preconditioner for key in work} == {*figure1.NAMES} - {"ski"}
-    assert {key.cell for key in work} == {*CELLS} - {Cell(0, -4), Cell(0, -6), Cell(1, -6)}
+    assert {key.cell for key in work} == {*CELLS}
+    _, lines = run(tmp_path, quick=True, cells="2,-2")
+    assert lines[1] == "left out for being quick: powerplant, protein, and 'ski'"
+    _, lines = run(tmp_path, quick=True, cells="2,-2", preconditioners=["ski"])
+    assert lines[1] == "left out for being quick: powerplant, protein"
 
 
 @pytest.mark.parametrize(
