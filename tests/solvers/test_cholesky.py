@@ -17,6 +17,9 @@ b = problems.right_hand_sides(40)
 class Untouchable(Watched):
     """An operator that must not be evaluated."""
 
+    def astype(self, dtype):
+        return Untouchable(self.A.astype(dtype))
+
     def block(self, rows, columns):
         raise AssertionError("evaluated")
 
