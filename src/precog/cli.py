@@ -81,10 +81,10 @@ def reproductions() -> "typer.Typer":
         cells: Annotated[
             str | None, typer.Option(help="Pairs log10 ℓ, log10 σ², such as '-1,-2;0,-2', or 'cg<=1000' (published).")
         ] = None,
-        quick: Annotated[bool, typer.Option("--quick", help="Concrete only, without its slowest cells.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="A few minutes: concrete only, without ski.")] = False,
         reference: Annotated[Path | None, typer.Option(help="Folder of the published fig1.csv.")] = None,
     ) -> None:
-        """Count iterations of conjugate gradients with nine preconditioners: Figure 1 of Cutajar et al. (2016)."""
+        """Count iterations of conjugate gradients with ten preconditioners: Figure 1 of Cutajar et al. (2016)."""
         from precog.experiments import figure1 as experiment
 
         names, methods = _names(datasets), _names(preconditioners) or None

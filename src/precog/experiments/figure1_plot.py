@@ -15,12 +15,15 @@ from precog.experiments.figure1_rows import (
     LOG10_LENGTH_SCALES,
     LOG10_NOISES,
     NEW,
+    NEW_LOCAL,
     PUBLISHED,
+    SIZES,
     Cell,
     Key,
     Row,
     Rows,
 )
+from precog.experiments.figure1_table import RATIO_TOLERANCE, Pair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,40 +33,49 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 TITLES = {
-    "concrete": "Concrete  ($n = 1030$, $d = 8$)",
-    "powerplant": "Power plant  ($n = 9568$, $d = 4$)",
-    "protein": "Protein  ($n = 45730$, $d = 9$)",
+    "concrete": f"Concrete  ($n = {SIZES['concrete']}$, $d = 8$)",
+    "powerplant": f"Power plant  ($n = {SIZES['powerplant']}$, $d = 4$)",
+    "protein": f"Protein  ($n = {SIZES['protein']}$, $d = 9$)",
 }
 # Those that are run on all data sets come first, so that they stand in the same place everywhere.
 PANELS = {
     "nystrom": "Nyström",
     "fitc": "FITC",
     "pitc": "PITC",
-    "spectral": "Spectral",
-    "randomized_svd": "Randomized SVD",
     "block_jacobi": "Block Jacobi",
+    "spectral": "Spectral",
+    "randomized_svd": "Random. SVD",
     NEW: "RPCholesky",
+    NEW_LOCAL: "RPC + blocks",
     "regularized": "Regularized",
     "ski": "SKI",
 }
-assert set(PANELS) == {*PUBLISHED, NEW}
+assert set(PANELS) == {*PUBLISHED, NEW, NEW_LOCAL}
 
 # Two decades either way hold all but a few of the published ratios; at the cap log10 of the count is 4.18.
 RATIO_LIMIT, COUNT_LIMIT = 2.0, math.log10(15_001)
-COUNTS, RATIOS = "viridis", "RdBu_r"
-HATCH, BOTH_CAPPED = "0.8", "0.8"
+COUNTS, RATIOS = "YlOrRd", "RdBu_r"
+HATCH, BOTH_CAPPED = "0.8", "0.85"
+# Within so much of zero a preconditioner changes nothing to speak of: five per cent.
+EVEN = math.log10(1.05)
 
-# Inches: cells are squares, three small maps stand side by side below the large one.
-ACROSS, GAP, TITLE = 3, 0.14, 0.2
-SMALL_WIDTH, SMALL_HEIGHT = 0.84, 0.42
+# Inches: cells are squares, four small maps stand side by side below the large one.
+ACROSS, GAP, TITLE = 4, 0.14, 0.21
+SMALL_WIDTH, SMALL_HEIGHT = 0.9, 0.45
 WIDTH = ACROSS * SMALL_WIDTH + (ACROSS - 1) * GAP
 HEIGHT = WIDTH / 2
-BETWEEN = 0.34
-LEFT, RIGHT, TOP, BOTTOM = 0.5, 0.85, 0.28, 0.68
+BETWEEN = 0.38
+LEFT, RIGHT, TOP, BOTTOM = 0.5, 0.85, 0.28, 0.8
 # From the large map down to the first row of small ones: tick labels and a title.
 DOWN = 0.56
-NOTE = """× stopped at the largest number of iterations: the colour is a bound.
-Grey: stopped with and without the preconditioner.  Hatched: not computed."""
+NOTE = (
+    "− fewer iterations than without a preconditioner,  + more,  ∘ as many within 5 %.   × stopped at the largest\n"
+    "number: the colour is a bound; grey: so was the solve without a preconditioner.   Hatched: not computed.\n"
+)
+CORNERS = (
+    f"In brackets: published.   Corners mark what is not within {RATIO_TOLERANCE} of the published value:  "
+    "below, better here;  above, worse here."
+)
 
 # Matplotlib's own type for these names differs between its versions.
 STYLE: dict[Any, Any] = {
@@ -93,8 +105,8 @@ def require_matplotlib() -> None:
         raise ImportError("the figure needs matplotlib; install precog[plot]") from error
 
 
-def save(rows: Rows, path: Path) -> None:
-    """Draw all rows; cells without one stay hatched."""
+def save(rows: Rows, path: Path, published: Rows | None = None) -> None:
+    """Draw all rows; cells without one stay hatched. With the published rows, what differs from them is marked."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -110,12 +122,13 @@ def save(rows: Rows, path: Path) -> None:
         figure = Figure(figsize=(width, height), dpi=300)
         for turn, (name, drawn) in enumerate(panels.items()):
             left = LEFT + turn * (WIDTH + BETWEEN)
-            counts = _draw_counts(_axes(figure, left, TOP, WIDTH, HEIGHT), rows, name, labelled=turn == 0)
+            large = _axes(figure, left, TOP, WIDTH, HEIGHT)
+            counts = _draw_counts(large, rows, published or {}, name, labelled=turn == 0)
             for place, panel in enumerate(drawn):
                 axes = _small_axes(figure, left, place)
-                ratios = _draw_ratios(axes, rows, name, panel)
+                ratios = _draw_ratios(axes, rows, published or {}, name, panel)
                 _label_small(axes, place, len(drawn), outer=turn == 0)
-        _explain(figure, counts, ratios)
+        _explain(figure, counts, ratios, NOTE + CORNERS if published else NOTE)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
 
@@ -136,14 +149,16 @@ def _small_axes(figure: Figure, left: float, place: int) -> Axes:
     return _axes(figure, left + column * (SMALL_WIDTH + GAP), top, SMALL_WIDTH, SMALL_HEIGHT)
 
 
-def _draw_counts(axes: Axes, rows: Rows, dataset: str, *, labelled: bool) -> QuadMesh:
-    """Draw log10 of the iterations without a preconditioner, with the counts in the cells."""
-    found = {key.cell: row for key, row in rows.items() if key.dataset == dataset}
+def _draw_counts(axes: Axes, rows: Rows, published: Rows, dataset: str, *, labelled: bool) -> QuadMesh:
+    """Draw log10 of the iterations without a preconditioner, with the counts in the cells, published ones below."""
+    found, other = _plain(rows, dataset), _plain(published, dataset)
     mesh = _mesh(axes, {cell: math.log10(max(row.cg, 1)) for cell, row in found.items()}, COUNTS, (0.0, COUNT_LIMIT))
     for cell, row in found.items():
-        text = f"> {row.cg - 1}" if row.cg_capped else f"{row.cg}"
-        dark = math.log10(max(row.cg, 1)) < 0.6 * COUNT_LIMIT
-        axes.text(*_centre(cell), text, ha="center", va="center", fontsize=5.5, color="white" if dark else "black")
+        colour = "white" if math.log10(max(row.cg, 1)) > 0.75 * COUNT_LIMIT else "black"
+        x, y = _centre(cell)
+        axes.text(x, y + 0.1 * (cell in other), _count(row), ha="center", va="center", fontsize=7, color=colour)
+        if cell in other:
+            axes.text(x, y - 0.2, f"({_count(other[cell])})", ha="center", va="center", fontsize=5, color=colour)
     axes.set_title(TITLES[dataset], fontsize=8, pad=4)
     axes.set_xlabel(r"$\log_{10}\,\ell$", labelpad=1)
     if labelled:
@@ -151,14 +166,25 @@ def _draw_counts(axes: Axes, rows: Rows, dataset: str, *, labelled: bool) -> Qua
     return mesh
 
 
-def _draw_ratios(axes: Axes, rows: Rows, dataset: str, panel: str) -> QuadMesh:
-    """Draw log10(PCG / CG); a cross marks what was stopped, and without a colour neither came to its end."""
-    found = {cell: rows[Key(dataset, panel, cell)] for cell in CELLS if Key(dataset, panel, cell) in rows}
-    known = {cell: row.log10_ratio for cell, row in found.items() if not (row.cg_capped and row.pcg_capped)}
+def _plain(rows: Rows, dataset: str) -> dict[Cell, Row]:
+    """Return a row for each cell of a data set; all have the count without a preconditioner."""
+    return {key.cell: row for key, row in rows.items() if key.dataset == dataset}
+
+
+def _count(row: Row) -> str:
+    return f"> {row.cg - 1}" if row.cg_capped else f"{row.cg}"
+
+
+def _draw_ratios(axes: Axes, rows: Rows, published: Rows, dataset: str, panel: str) -> QuadMesh:
+    """Draw log10(PCG / CG), with signs that do not need the colours."""
+    keys = [key for cell in CELLS if (key := Key(dataset, panel, cell)) in rows]
+    known = {key.cell: rows[key].log10_ratio for key in keys if not (rows[key].cg_capped and rows[key].pcg_capped)}
     mesh = _mesh(axes, known, RATIOS, (-RATIO_LIMIT, RATIO_LIMIT))
-    for cell, row in found.items():
-        _mark(axes, cell, row)
-    axes.set_title(PANELS[panel], pad=2.5, fontweight="bold" if panel == NEW else "normal")
+    for key in keys:
+        _mark(axes, rows[key])
+        if key in published:
+            _mark_difference(axes, Pair(rows[key], published[key]))
+    axes.set_title(PANELS[panel], pad=2.5, fontweight="bold" if panel in (NEW, NEW_LOCAL) else "normal")
     return mesh
 
 
@@ -193,15 +219,31 @@ def _centre(cell: Cell) -> tuple[int, int]:
     return LOG10_LENGTH_SCALES.index(cell.log10_length_scale), LOG10_NOISES.index(cell.log10_noise)
 
 
-def _mark(axes: Axes, cell: Cell, row: Row) -> None:
-    if not (row.cg_capped or row.pcg_capped):
-        return
-    x, y = _centre(cell)
+def _mark(axes: Axes, row: Row) -> None:
+    """Write into a cell whether there are fewer, more or as many iterations, or that they were stopped."""
+    x, y = _centre(row.key.cell)
     if row.cg_capped and row.pcg_capped:
-        axes.fill(
-            [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5], BOTH_CAPPED, edgecolor="white"
-        )
-    axes.plot([x], [y], "x", color="black", markersize=2.6, markeredgewidth=0.6)
+        axes.fill(*_corners(x, y, (-1, -1), (1, -1), (1, 1), (-1, 1)), BOTH_CAPPED, edgecolor="white", linewidth=0.4)
+    if row.cg_capped or row.pcg_capped:
+        axes.plot([x], [y], "x", color="black", markersize=2.6, markeredgewidth=0.6)
+        return
+    sign = "∘" if abs(row.log10_ratio) <= EVEN else "−" if row.log10_ratio < 0 else "+"
+    colour = "white" if abs(row.log10_ratio) > 0.65 * RATIO_LIMIT else "black"
+    axes.text(x, y, sign, ha="center", va="center_baseline", fontsize=5, color=colour)
+
+
+def _mark_difference(axes: Axes, pair: Pair) -> None:
+    """Fill a corner of a cell that does not agree with the published one: the lower one where ours is better."""
+    if not pair.counts or pair.agrees:
+        return
+    x, y = _centre(pair.ours.key.cell)
+    end = -1 if pair.difference < 0 else 1
+    axes.fill(*_corners(x, y, (-0.9, 0.9 * end), (-0.1, 0.9 * end), (-0.9, 0.1 * end)), "black", linewidth=0)
+
+
+def _corners(x: float, y: float, *corners: tuple[float, float]) -> tuple[list[float], list[float]]:
+    """Return a polygon inside a cell, whose own corners are at ±1."""
+    return [x + 0.5 * across for across, _ in corners], [y + 0.5 * up for _, up in corners]
 
 
 def _label_small(axes: Axes, place: int, places: int, *, outer: bool) -> None:
@@ -214,8 +256,8 @@ def _label_small(axes: Axes, place: int, places: int, *, outer: bool) -> None:
         axes.set_ylabel(r"$\log_{10}\,\sigma^2$", labelpad=1, fontsize=6)
 
 
-def _explain(figure: Figure, counts: QuadMesh, ratios: QuadMesh) -> None:
-    """Add the colour bars and what crosses, greys and hatches stand for."""
+def _explain(figure: Figure, counts: QuadMesh, ratios: QuadMesh, note: str) -> None:
+    """Add the colour bars and what the marks stand for."""
     across, down = figure.get_size_inches()
     left = across - RIGHT + 0.14
     bars = figure.colorbar(counts, cax=_axes(figure, left, TOP, 0.09, HEIGHT))
@@ -225,4 +267,4 @@ def _explain(figure: Figure, counts: QuadMesh, ratios: QuadMesh) -> None:
     bars.set_label(r"$\log_{10}$(PCG / CG)")
     for bar in figure.axes[-2:]:
         bar.tick_params(labelsize=6)
-    figure.text(LEFT / across, 0.06 / down, NOTE, fontsize=6, va="bottom")
+    figure.text(LEFT / across, 0.06 / down, note, fontsize=5.5, va="bottom", linespacing=1.4)

@@ -6,18 +6,21 @@ import csv
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 LOG10_LENGTH_SCALES = (-3, -2, -1, 0, 1, 2)
 LOG10_NOISES = (-2, -4, -6)
-DATASETS = ("concrete", "powerplant", "protein")
+# Rows of inputs.
+SIZES = {"concrete": 1030, "powerplant": 9568, "protein": 45730}
+DATASETS = tuple(SIZES)
 PUBLISHED = ("block_jacobi", "pitc", "fitc", "nystrom", "spectral", "randomized_svd", "regularized", "ski")
-NEW = "rpcholesky"
+# Random pivots alone, and with blocks of neighbours where they leave out much.
+NEW, NEW_LOCAL = "rpcholesky", "rpcholesky_local"
 # Outer and inner iterations of the same run of "ski" in one number. Those of "regularized" are always in one number.
 SKI_TOTAL = "ski_inner_total"
-ROWS = (*PUBLISHED, SKI_TOTAL, NEW)
+ROWS = (*PUBLISHED, SKI_TOTAL, NEW, NEW_LOCAL)
 
 FILE = "fig1.csv"
 COLUMNS = (
@@ -33,7 +36,7 @@ COLUMNS = (
     "pcg_capped",
     "pcg_integral",
 )
-# Some published totals of "ski" pass this without a flag, because its runs were cut there.
+# Published runs of "ski" were cut when the total of their iterations passed this, without a flag.
 CUT = 15_000
 
 
@@ -88,11 +91,7 @@ class Row:
     @property
     def counts(self) -> bool:
         """Whether neither number is only a bound."""
-        return not self.cg_capped and self.pcg_finished
-
-    @property
-    def pcg_finished(self) -> bool:
-        return not self.pcg_capped and self.pcg < CUT
+        return not (self.cg_capped or self.pcg_capped)
 
     def record(self) -> dict[str, Any]:
         values = (
@@ -131,6 +130,18 @@ def read(path: Path) -> dict[Key, Row]:
     """Return the rows of a file by what they are about; none of a file that does not exist."""
     rows = [Row.from_record(record) for record in read_csv(path, COLUMNS)]
     return {row.key: row for row in rows}
+
+
+def flag_cut(published: Rows) -> dict[Key, Row]:
+    """Return published rows with those flagged as capped that were cut."""
+    cut = {
+        (key.dataset, key.cell) for key, row in published.items() if key.preconditioner == SKI_TOTAL and row.pcg >= CUT
+    }
+
+    def ended(key: Key, row: Row) -> bool:
+        return row.pcg < CUT and not (key.preconditioner == "ski" and (key.dataset, key.cell) in cut)
+
+    return {key: row if ended(key, row) else replace(row, pcg_capped=True) for key, row in published.items()}
 
 
 def write(path: Path, rows: Rows) -> None:

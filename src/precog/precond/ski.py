@@ -37,7 +37,7 @@ BLOCK = 1 << 22
 
 
 class Ski:
-    """P = W K_U W' + D with S inside W, solved with by conjugate gradients to a relative tolerance.
+    """P = W K_U W' + D with S inside W, solved with by conjugate gradients.
 
     inner_iterations: steps of all columns of all solves so far. unfinished: solves that ended before the tolerance, but
     with a residual that serves a preconditioner; others raise `NotConverged`.
@@ -45,14 +45,11 @@ class Ski:
 
     exact = False
 
-    def __init__(
-        self, W: Any, K: Kronecker, noise: Array, diagonal: Array, *, rtol: float, max_iter: int, built: Report
-    ) -> None:
+    def __init__(self, W: Any, K: Kronecker, noise: Array, diagonal: Array, *, solver: PCG, built: Report) -> None:
         interpolated = Interpolated(W, K)
         self.W, self.K, self.noise, self.built = interpolated.W, K, noise, built
         self.operator = interpolated + noise
-        # float64 throughout: sparse products gain little from float32, and a preconditioner should not stagnate early.
-        self.solver = PCG(rtol=rtol, max_iter=max_iter, precision="float64")
+        self.solver = solver
         self.jacobi = Diagonal(diagonal + noise)
         self.inner_iterations = self.unfinished = 0
 
@@ -70,9 +67,11 @@ class Ski:
         solution = self.solver.solve(self.operator, V, precond=self.jacobi)
         self.inner_iterations += int(solution.column_iterations.sum())
         if not solution.ok:
-            # At a noise of 1e-6 rounding can end a solve a little above rtol. A flexible outer solver is not misled by
-            # that, so it is reported and not raised; but it would be by a residual that has hardly fallen.
-            if not solution.residuals.max() <= np.sqrt(self.solver.rtol):
+            # At a noise of 1e-6 rounding can end a solve a little above its goal. A flexible outer solver is not misled
+            # by that, so it is reported and not raised; but it would be by a residual that has hardly fallen.
+            sizes = np.linalg.norm(V, axis=0)
+            goals = np.maximum(self.solver.rtol * sizes, self.solver.atol) / np.where(sizes > 0, sizes, 1.0)
+            if not (solution.residuals <= np.sqrt(goals)).all():
                 raise NotConverged(f"the inner solve of the preconditioner 'ski': {solution.describe()}")
             self.unfinished += 1
         return solution.x
@@ -132,6 +131,7 @@ def ski(
     order: str = "linear",
     grid: int | Sequence[int] | None = None,
     rtol: float = 1e-8,
+    atol: float = 0.0,
     max_iter: int = 10_000,
 ) -> Ski:
     """Return P for a kernel that is a product over columns; nothing is random in it, so `rng` is not used.
@@ -139,7 +139,8 @@ def ski(
     order: "linear" (2ᵈ weights in a row), "cubic" (4ᵈ), or "nearest" (one: rows are rounded to the nearest point of the
     grid, as in the published code of [Cutajar16]). grid: points on the axis of each column that the kernel looks at, or
     one number for all. Without it, as many as make `rank` points in all; without that n^(3 / 2d), as in [Cutajar16],
-    within what can be stored: 1000 on an axis and five million in all. rtol, max_iter: of the inner solves.
+    within what can be stored: 1000 on an axis and five million in all. rtol, atol, max_iter: of the inner solves, which
+    end at |r| <= max(rtol |v|, atol).
     """
     began = time.perf_counter()
     gram = problem.gram("ski")
@@ -164,7 +165,9 @@ def ski(
         trace=float(problem.K.diag().sum() - diagonal.sum()),
         why=f"{order} interpolation from a grid of {sizes} points",
     )
-    return Ski(W, K, problem.noise, diagonal, rtol=rtol, max_iter=max_iter, built=built)
+    # float64 throughout: sparse products gain little from float32, and a preconditioner should not stagnate early.
+    solver = PCG(rtol=rtol, atol=atol, max_iter=max_iter, precision="float64")
+    return Ski(W, K, problem.noise, diagonal, solver=solver, built=built)
 
 
 def kronecker_factors(kernel: Kernel, grid: Sequence[Array]) -> list[Array]:
