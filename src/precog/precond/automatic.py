@@ -20,7 +20,7 @@ from precog.precond import factors
 from precog.precond.base import Problem
 from precog.precond.factors import Factor
 from precog.precond.lowrank import chosen_type, default_rank, with_diagonal
-from precog.precond.vecchia import NEIGHBOURS, conditioned
+from precog.precond.vecchia import NEIGHBOURS, conditioned, no_factor
 from precog.precond.woodbury import Woodbury
 
 STEPS_PER_ROOT = 15.0
@@ -68,7 +68,7 @@ def auto(
     refusal = _why_no_neighbours(problem, max_memory, max_seconds)
     if refusal:
         return with_diagonal("rpcholesky", problem, factor, "drop", started, f"{found}; {refusal}")
-    helpful = _prefix(problem, factor)
+    helpful = _prefix(problem, factor, dtype)
     also = f" on the first {helpful.rank} pivots" if helpful.rank else ""
     return conditioned(problem, helpful, NEIGHBOURS, rng, started, f"{found}: {NEIGHBOURS} neighbours{also}")
 
@@ -84,11 +84,11 @@ def _why_no_neighbours(problem: Problem, max_memory: float, max_seconds: float) 
     return ""
 
 
-def _prefix(problem: Problem, factor: Factor) -> Factor:
+def _prefix(problem: Problem, factor: Factor, dtype: Any) -> Factor:
     """Return the first quarter of the factor, or none of it where the other three hardly lower the trace."""
     k = factor.rank // 4
     d = np.asarray(problem.K.diag(), dtype=np.float64)
     d -= np.einsum("ik,ik->i", factor.F[:, :k], factor.F[:, :k], dtype=np.float64)
     if factor.trace > (1.0 - FLAT) * d.sum():
-        return factors.nothing(problem, factor.F.dtype)
+        return no_factor(problem, dtype)
     return Factor(factors.cut(factor.F, k), np.maximum(d, 0.0), factor.pivots[:k], factor.entries)

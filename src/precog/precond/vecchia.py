@@ -28,7 +28,7 @@ from precog.precond import factors
 from precog.precond.base import Problem, Report
 from precog.precond.lowrank import chosen_type, finished
 from precog.precond.neighbours import NOBODY, Sets, neighbours
-from precog.precond.woodbury import Woodbury
+from precog.precond.woodbury import SINGLE_ROWS, Woodbury
 
 NEIGHBOURS = 60
 # Numbers of the matrices that are solved with at once, and columns that L multiplies at once.
@@ -104,15 +104,23 @@ def vecchia(
     why: str = "",
 ) -> Woodbury:
     """Return P with a randomly pivoted factor of this rank (√n by default, 0 for none) and so many neighbours."""
-    started, kept = time.perf_counter(), chosen_type(problem, dtype)
+    started = time.perf_counter()
     problem.gram("vecchia")
     wanted = round(np.sqrt(problem.n)) if rank is None else checks.count("rank", rank, low=0)
     checks.count("neighbours", neighbours)
     if wanted:
-        factor = factors.random_pivots(problem, min(wanted, problem.n), rng, kept)
+        factor = factors.random_pivots(problem, min(wanted, problem.n), rng, chosen_type(problem, dtype))
     else:
-        factor = factors.nothing(problem, kept)
+        factor = no_factor(problem, dtype)
     return conditioned(problem, factor, neighbours, rng, started, why)
+
+
+def no_factor(problem: Problem, dtype: Any) -> factors.Factor:
+    """Return the factor of rank zero, in float32 for many rows: L'L is positive definite however L is rounded."""
+    checks.choice("dtype", dtype, ("auto", "float32", "float64"))
+    if dtype == "auto":
+        dtype = "float32" if problem.n >= SINGLE_ROWS else "float64"
+    return factors.nothing(problem, np.dtype(dtype))
 
 
 def conditioned(
