@@ -34,8 +34,8 @@ CHUNK = 1 << 20
 SINGLE_SOLVE = 1e2
 # One Cholesky of I + G'G keeps Q orthogonal to about eps times this condition number; beyond it a second pass follows.
 ONE_PASS = 1e8
-# Below so many rows factors are small anyway. Above this ratio of tr K to the smallest noise float32 is not definite where
-# one eigenvalue makes up most of the trace: solves ended there from 3e6 on, and took up to twice the steps at 1e6.
+# Below so many rows factors are small anyway. Above this ratio of tr K to the smallest noise float32 is not definite
+# where one eigenvalue makes up most of the trace: solves ended from 3e6 on, and took up to twice the steps at 1e6.
 SINGLE_ROWS = 4000
 SINGLE_RATIO = 1e6
 
