@@ -43,14 +43,19 @@ def project(F: Array, V: Array) -> Array:
     """Return F' V in float64, (k, p), for F (n, k) and V (n, p)."""
     if not _compiled(F, V):
         return np.asarray((V.T.astype(F.dtype) @ F).T, dtype=np.float64)
-    return np.concatenate([_project(F, V[:, c : c + VECTORS]) for c in range(0, V.shape[1], VECTORS)], axis=1)
+    return _by_vectors(_project, F, V)
 
 
 def expand(F: Array, T: Array) -> Array:
     """Return F T in float64, (n, p), for F (n, k) and T (k, p)."""
     if not _compiled(F, T):
         return np.asarray(F @ T.astype(F.dtype), dtype=np.float64)
-    return np.concatenate([_expand(F, T[:, c : c + VECTORS]) for c in range(0, T.shape[1], VECTORS)], axis=1)
+    return _by_vectors(_expand, F, T)
+
+
+def _by_vectors(multiply: Callable[[Array, Array], Array], F: Array, V: Array) -> Array:
+    parts = [multiply(F, V[:, c : c + VECTORS]) for c in range(0, V.shape[1], VECTORS)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 def _compiled(F: Array, V: Array) -> bool:

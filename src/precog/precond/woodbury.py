@@ -26,7 +26,7 @@ from precog.kernels.statistics import Array
 from precog.operators import Operator
 from precog.operators.skinny import expand, project
 from precog.precond.base import Report
-from precog.precond.parts import Diagonal, Part
+from precog.precond.parts import Part
 
 # Numbers of the chunks in which a factor is worked on in float64.
 CHUNK = 1 << 20
@@ -66,15 +66,22 @@ class Woodbury:
         """Return P⁻¹ V in float64, from products in the type of the factors."""
         if V.shape[0] != self.shape[0]:
             raise ValueError(f"V has {V.shape[0]} rows, the preconditioner {self.shape[0]}")
+        if self.dtype == np.float64:
+            out = self.E.solve(V)
+            return out - expand(self.H, project(self.H, V)) if self.rank else out
         # Residuals shrink during a solve: in float32 their scale must not matter.
-        scale = np.abs(V).max(axis=0, initial=0.0)
-        scale[scale == 0.0] = 1.0
-        W = V / scale
-        out = self.E.solve(W if isinstance(self.E, Diagonal) else W.astype(self.H.dtype)).astype(np.float64, copy=False)
+        scale = max(float(V.max(initial=0.0)), -float(V.min(initial=0.0))) or 1.0
+        W = (V / scale).astype(np.float32)
+        out = self.E.solve(W if self.E.dtype == np.float32 else V / scale).astype(np.float64, copy=False)
         if self.rank:
             out -= expand(self.H, project(self.H, W))
         out *= scale
         return out
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How factors are stored."""
+        return self.H.dtype
 
     def matmat(self, V: Array) -> Array:
         """Return P V."""
