@@ -13,7 +13,8 @@ from precog.version import __version__
 
 if TYPE_CHECKING:
     from precog import datasets, estimators, kernels, operators, solvers
-    from precog.estimators import KernelRidge
+    from precog.estimators import GPRegressor, KernelRidge
+    from precog.inference import LogNormal
     from precog.kernels import (
         RBF,
         Constant,
@@ -45,7 +46,8 @@ _NAMES = {
     ),
     "precog.operators": "Gram Dense LowRank Operator",
     "precog.solvers": "PCG Solution Status",
-    "precog.estimators": "KernelRidge",
+    "precog.inference": "LogNormal",
+    "precog.estimators": "GPRegressor KernelRidge",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _LAYERS = ("datasets", "estimators", "kernels", "operators", "solvers")
@@ -77,7 +79,9 @@ __all__ = [
     "PCG",
     "Solution",
     "Status",
+    "GPRegressor",
     "KernelRidge",
+    "LogNormal",
     "datasets",
     "estimators",
     "kernels",

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from precog.kernels import Kernel
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.operators import Gram, Noisy
 
 MEANS = ("zero", "constant", "linear")
@@ -57,23 +57,28 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """X (n, d), Y (n, p), the mean's basis H (n, b), and for each row its weight and the known part of its noise."""
+    """X (n, d), Y (n, p), the mean's basis H (n, b), and for each row its weight and the known part of its noise.
+
+    scatter: Σ w (y - ȳ)² over rows that were merged into one.
+    """
 
     X: Any
     Y: Array
     H: Array
     weights: Array | None = None
     known: Array | None = None
+    scatter: float = 0.0
 
     @property
     def n(self) -> int:
         return len(self.Y)
 
     def take(self, rows: Any) -> Targets:
-        """Return some of the rows; the basis stays, so that a constant column of a subset may become dependent."""
+        """Return some of the rows, with their share of the scatter."""
         X = self.X[rows] if hasattr(self.X, "shape") else [self.X[int(i)] for i in rows]
         weights, known = (None if v is None else v[rows] for v in (self.weights, self.known))
-        return Targets(X, self.Y[rows], self.H[rows], weights, known)
+        Y = self.Y[rows]
+        return Targets(X, Y, self.H[rows], weights, known, self.scatter * len(Y) / self.n)
 
     def noise(self, model: Model) -> Any:
         """Return the diagonal of D, or one number where it is the same for all rows."""
@@ -91,15 +96,48 @@ class Targets:
     def repeats(self, model: Model) -> tuple[float, float]:
         """Return what rows that stand for several add to the log likelihood, and to its derivative in log σ².
 
-        w rows alike are one row with noise σ² / w, and w - 1 directions orthogonal to it in which only noise is seen,
-        and none of it: each of those has density (2πσ²)^-½. The change of variables leaves another w^-½.
+        w rows alike are one row with noise σ² / w, and w - 1 directions orthogonal to it in which only noise is seen:
+        `scatter` of it in all, and each direction has the factor (2πσ²)^-½. The change of variables leaves w^-½.
         """
         if self.weights is None:
             return 0.0, 0.0
         outputs, extra = self.Y.shape[1], self.weights - 1.0
         own = model.noise + (np.zeros(self.n) if self.known is None else self.known)
+        seen = self.scatter / model.noise if self.scatter else 0.0
         value = -0.5 * float(extra @ np.log(2.0 * np.pi * own) + np.log(self.weights).sum())
-        return outputs * value, -0.5 * outputs * float(extra @ (model.noise / own))
+        return outputs * value - 0.5 * seen, 0.5 * seen - 0.5 * outputs * float(extra @ (model.noise / own))
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Targets in which rows with equal inputs are one, and the way back: row i went into row `group[i]`."""
+
+    targets: Targets
+    group: Index
+    Y: Array
+    weights: Array
+
+
+def merged(targets: Targets) -> Merged | None:
+    """Return the same data with equal rows of X made one, their mean in place of their targets; None if all differ.
+
+    The likelihood is the same but for `scatter`, and K is smaller and better conditioned.
+    """
+    if targets.known is not None or not hasattr(targets.X, "shape"):
+        return None
+    X, first, group = np.unique(targets.X, axis=0, return_index=True, return_inverse=True)
+    weights = np.ones(targets.n) if targets.weights is None else targets.weights
+    if len(X) == targets.n and targets.weights is None:
+        return None
+    group = group.ravel()
+    total = np.bincount(group, weights)
+    # Differences from one of the rows: where all are equal nothing is rounded.
+    apart = targets.Y - targets.Y[first][group]
+    shift = np.stack([np.bincount(group, weights * column) for column in apart.T], axis=1) / total[:, None]
+    Y = targets.Y[first] + shift
+    scatter = float(np.einsum("i,ij->", weights, (targets.Y - Y[group]) ** 2))
+    joined = Targets(X, Y, targets.H[first], total, None, scatter)
+    return Merged(joined, group, targets.Y, weights)
 
 
 def basis(mean: str, X: Any, n: int) -> Array:
