@@ -11,42 +11,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from precog import checks
-from precog.estimators import setup
+from precog.estimators import choices, setup
 from precog.estimators.plan import Plan, plan
 from precog.estimators.progress import Reporter
-from precog.inference import (
-    Certificate,
-    Concluding,
-    History,
-    Learning,
-    Learnt,
-    Model,
-    Posterior,
-    Prior,
-    Targets,
-    basis,
-    conclude,
-    learn,
-    recipe,
-)
-from precog.inference.fit import EXACT_ROWS, Estimator
+from precog.inference import Certificate, History, Learning, Learnt, Model, Posterior, basis, conclude, learn
+from precog.inference.fit import Estimator
 from precog.inference.marginal import marginal
-from precog.inference.model import MEANS, Merged
+from precog.inference.model import Merged
 from precog.inference.pathwise import JOINT_ROWS, joint, paths
 from precog.inference.posterior import alone
 from precog.kernels import Kernel
 from precog.kernels.base import has_white
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
-from precog.precond import FAMILIES
-from precog.precond.lowrank import default_rank
 from precog.solvers import PCG
 
-OPTIMIZERS = ("auto", "lbfgs", "stochastic", "adagrad")
-SOLVERS = ("auto", "cholesky", "cg", "pcg")
 DEFAULT_MEMORY = 2e9
-# A dense factor needs A, its factor and, while learning, its inverse with a temporary.
-DENSE_COPIES = 4
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -189,7 +169,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight: a weight of w counts a row w times. noise: known noise variances of the rows, (n,), in the units
         of y squared; a `White` term in the kernel learns more on top.
         """
-        self._check_settings()
+        choices.check(self)
         X, y = self._training(X, y)
         weights, known = setup.weights_of(sample_weight, len(y)), setup.noise_of_rows(noise, len(y))
         if weights is not None:
@@ -201,6 +181,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._scaling = setup.Scaling.of(Y, weights, normalize=self.normalize_y, common=known is not None)
         known = None if known is None else known / self._scaling.scale[0] ** 2
         model = self._model(X, weights, known)
+        choices.prior(self).check(model)
         setup.warn_of_scales(model.kernel, X)
         made = setup.targets_of(model, X, self._scaling.standardised(Y), self.mean, weights, known)
         self._merged = made if isinstance(made, Merged) else None
@@ -208,29 +189,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rng = setup.generator(self.random_state)
         with Reporter(verbose=self.verbose) as reporter:
             history = History(listener=reporter)
-            learning = self._learning(targets.n)
-            self._prior(model)
+            learning = choices.learning(self, targets.n)
             learnt = None if learning is None else learn(model, targets, learning, rng, history)
             final = model if learnt is None else learnt.model
-            posterior, certificate = conclude(final, targets, self._concluding(targets.n), rng)
+            posterior, certificate = conclude(final, targets, choices.concluding(self, targets.n), rng)
         self._keep(posterior, certificate, learnt, history)
         return self
-
-    def _check_settings(self) -> None:
-        checks.choice("mean", self.mean, MEANS)
-        if self.optimizer is not None:
-            checks.choice("optimizer", self.optimizer, OPTIMIZERS)
-        checks.choice("solver", self.solver, SOLVERS)
-        checks.choice("preconditioner", self.preconditioner, tuple(FAMILIES))
-        checks.choice("variance", self.variance, ("solve", "probes"))
-        checks.number("rtol", self.rtol, strict=True)
-        checks.number("max_memory", self.max_memory, strict=True)
-        checks.count("n_restarts_optimizer", self.n_restarts_optimizer, low=0)
-        if self.recipe is not None:
-            checks.choice("recipe", self.recipe, ("cutajar2016",))
-        for name in ("max_iter", "rank"):
-            if getattr(self, name) is not None:
-                checks.count(name, getattr(self, name))
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         if isinstance(self.kernel, Kernel) and on_objects(self.kernel):
@@ -253,59 +217,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return model.with_theta(model.clipped(self.theta_))
         return model
 
-    def _prior(self, model: Model) -> Prior:
-        prior = Prior(dict(self.priors or {}))
-        prior.check(model)
-        return prior
-
-    def _dense(self, n: int) -> bool:
-        if self.solver == "cholesky":
-            return True
-        return self.solver == "auto" and n <= EXACT_ROWS and DENSE_COPIES * 8.0 * n * n <= self.max_memory
-
-    def _learning(self, n: int) -> Learning | None:
-        """Return how to learn, or None where the hyperparameters are kept."""
-        if self.optimizer is None:
-            return None
-        dense = self._dense(n)
-        solver = "cholesky" if dense else "cg" if self.solver == "cg" else "pcg"
-        shared: dict[str, Any] = {
-            "max_iter": self.max_iter,
-            "restarts": self.n_restarts_optimizer,
-            "prior": Prior(dict(self.priors or {})),
-            "threads": self.threads,
-        }
-        if self.recipe is not None:
-            own = recipe(solver, n)
-            return Learning(own.optimizer, own.solver, own.preconditioner, self.rank, own.probing, True, False, **shared)
-        optimizer = self.optimizer
-        if optimizer == "auto":
-            optimizer = "lbfgs" if dense else "stochastic"
-        name = None if solver == "cg" else self.preconditioner
-        return Learning(optimizer, preconditioner=name, rank=self._rank(n), **shared)
-
-    def _concluding(self, n: int) -> Concluding:
-        return Concluding(
-            self._dense(n),
-            None if self.solver == "cg" else self.preconditioner,
-            self._rank(n),
-            self.rtol,
-            None,
-            self.variance,
-            threads=self.threads,
-            max_memory=self.max_memory,
-        )
-
-    def _rank(self, n: int) -> int | None:
-        """Return the rank that was asked for, or what a quarter of the memory allows where that is less than usual."""
-        if self.rank is not None:
-            return self.rank
-        allowed = max(int(0.25 * self.max_memory / (4 * n)), 1)
-        return allowed if allowed < default_rank(n) else None
-
-    def _keep(
-        self, posterior: Posterior, certificate: Certificate, learnt: Learnt | None, history: History
-    ) -> None:
+    def _keep(self, posterior: Posterior, certificate: Certificate, learnt: Learnt | None, history: History) -> None:
         model = posterior.model
         self._posterior = posterior
         self.kernel_, self.noise_ = model.kernel, model.noise
@@ -403,24 +315,23 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         model, targets = self._posterior.model, self._posterior.targets
         theta = model.theta if theta is None else np.asarray(theta, dtype=np.float64)
         point: Any
-        if self._dense(targets.n):
+        if choices.dense(self, targets.n):
             point = marginal(model.with_theta(theta), targets, gradient=eval_gradient, threads=self.threads)
         else:
-            name = None if self.solver == "cg" else self.preconditioner
-            settings = Learning("stochastic", PCG(rtol=1e-3), name, self._rank(targets.n), threads=self.threads)
+            name, rank = choices.preconditioner(self), choices.rank(self, targets.n)
+            settings = Learning("stochastic", PCG(rtol=1e-3), name, rank, threads=self.threads)
             point = Estimator(model, targets, settings, 0)(theta)
         return (point.value, point.gradient) if eval_gradient else point.value
 
     def plan(self, X: Any) -> Plan:
         """Return what `fit` on X would take: the way, bytes, kernel entries and an expected time; prints as a table."""
-        self._check_settings()
+        choices.check(self)
         n, d = checks.length(X), checks.width(X)
         kernel = setup.resolved(self.kernel, np.asarray(X, dtype=np.float64) if d else X, None)
         model = setup.kernel_and_noise(kernel, self.noise, self.noise_bounds, known=False)
-        return plan(model, X, n, dense=self._dense(n), learning=self._learning(n), rank=self._rank(n))
+        how, rank = choices.learning(self, n), choices.rank(self, n)
+        return plan(model, X, n, dense=choices.dense(self, n), learning=how, rank=rank)
 
 
 def _warn(message: str) -> None:
     warnings.warn(f"GPRegressor: {message}", ConvergenceWarning, stacklevel=4)
-
-

@@ -1,4 +1,4 @@
-"""What a fit will take, said before it starts: from counts of work and the speed of this machine, measured in passing."""
+"""What a fit will take, said before it starts: counts of work, and the speed of this machine measured in passing."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from precog.kernels.statistics import Array
 
 DEFAULT_NOISE, DEFAULT_NOISE_BOUNDS = 0.1, (1e-6, 1e2)
 # Length scales are learnt within these multiples of a column's own scale.
-LENGTH_BOUNDS = (1e-3, 1e4)
+LENGTH_BOUNDS = (1e-3, 1e5)
 # Columns further apart than this are hardly meant for one length scale.
 APART = 1e6
 
@@ -146,7 +146,9 @@ def noise_of_rows(noise: Any, n: int) -> Array | None:
     return rows
 
 
-def targets_of(model: Model, X: Any, Y: Array, mean: str, weights: Array | None, known: Array | None) -> Targets | Merged:
+def targets_of(
+    model: Model, X: Any, Y: Array, mean: str, weights: Array | None, known: Array | None
+) -> Targets | Merged:
     """Return targets for inference, rows with equal inputs made one where that changes nothing."""
     targets = Targets(X, Y, basis(mean, X, len(Y)), weights, known)
     if model.noise <= 0 or has_white(model.kernel):

@@ -87,9 +87,7 @@ def _dense(model: Model, targets: Targets, how: Concluding) -> tuple[Posterior, 
     found = marginal(model, targets, gradient=False, threads=how.threads)
     system = Factorised(found.factor)
     solved_H = system.solve(targets.H) if targets.H.shape[1] else np.zeros_like(targets.H)
-    posterior = Posterior(
-        model, targets, found.alpha, found.mean, solved_H, system, how.max_memory, how.threads
-    )
+    posterior = Posterior(model, targets, found.alpha, found.mean, solved_H, system, how.max_memory, how.threads)
     # The residual by the factor that solved it: what its rounding leaves.
     A = targets.operator(model, threads=how.threads)
     R = targets.Y - targets.H @ found.mean

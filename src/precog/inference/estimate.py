@@ -101,9 +101,7 @@ def estimate(
     if model.noise_bounds is not None:
         gradient[-1] += slope
     value, value_se = _value(targets, A, alpha, mean, precond, solution, probing)
-    return Estimate(
-        value + extra, value_se, gradient, 0.25 * outputs**2 * covariance, alpha, mean, solved, solution
-    )
+    return Estimate(value + extra, value_se, gradient, 0.25 * outputs**2 * covariance, alpha, mean, solved, solution)
 
 
 class Derivatives:

@@ -68,17 +68,19 @@ class Learnt:
     why: str
 
 
-def recipe(solver: str, n: int) -> Learning:
-    """Return the settings of [Cutajar16] with solver "cg", "pcg" or "cholesky"."""
+def recipe(solver: str, n: int, rank: int | None = None, **more: Any) -> Learning:
+    """Return the settings of [Cutajar16] with solver "cg", "pcg" or "cholesky"; more: other fields of `Learning`."""
     if solver == "cholesky":
-        return Learning("lbfgs", explore=False)
+        return Learning("lbfgs", explore=False, **more)
     return Learning(
         "adagrad",
         solver=PCG(rtol=0.0, atol=float(np.sqrt(RECIPE_STOP * n))),
         preconditioner="nystrom" if solver == "pcg" else None,
+        rank=rank,
         probing=RECIPE_PROBING,
         redraw=True,
         explore=False,
+        **more,
     )
 
 

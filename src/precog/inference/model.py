@@ -184,4 +184,6 @@ class Prior:
             if not isinstance(prior, LogNormal):
                 raise TypeError(f"the prior of {name!r} must be a LogNormal(median, sigma), got {prior!r}")
             if not any(own == name or own.startswith(f"{name}[") for own in model.names):
-                raise ValueError(f"there is no free hyperparameter {name!r}; there are {', '.join(model.names) or 'none'}")
+                raise ValueError(
+                    f"there is no free hyperparameter {name!r}; there are {', '.join(model.names) or 'none'}"
+                )

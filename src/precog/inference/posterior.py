@@ -29,7 +29,9 @@ MEAN_ROWS = 65_536
 # Columns that are solved at a time.
 COLUMNS = 64
 # The error of a variance over itself at which its solve may end, and the residuals at which to look.
-SHARE, RESIDUALS = 0.01, (1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
+SHARE, RESIDUALS = 0.01, (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
+# Residuals of solves whose answers are used as they are: in covariances and samples, and in probes.
+SHARP, PROBED = 1e-5, 1e-3
 # Probes for variances whose cost does not grow with the rows.
 PROBES = 128
 # A variance is never taken to be below this share of the prior's: what rounding leaves of it.
@@ -75,7 +77,7 @@ class Iterated:
     max_iter: int | None = None
 
     def solve(self, C: Array) -> Array:
-        return PCG(rtol=RESIDUALS[2], max_iter=self.max_iter).solve(self.A, C, precond=self.precond).x
+        return PCG(rtol=SHARP, max_iter=self.max_iter).solve(self.A, C, precond=self.precond).x
 
     def quadratic(self, C: Array, left: Array) -> tuple[Array, Array]:
         X, values, errors = np.zeros_like(C), np.zeros(C.shape[1]), np.zeros(C.shape[1])
@@ -128,7 +130,7 @@ def probed(inner: Iterated, rng: np.random.Generator, probes: int = PROBES) -> P
         raise ValueError('variances by probes need a preconditioner; use solver="pcg" or variance="solve"')
     Z = inner.precond.sample(rng, probes)
     batches = [Z[:, start : start + COLUMNS] for start in range(0, probes, COLUMNS)]
-    solver = PCG(rtol=RESIDUALS[1], max_iter=inner.max_iter)
+    solver = PCG(rtol=PROBED, max_iter=inner.max_iter)
     V = np.hstack([solver.solve(inner.A, some, precond=inner.precond).x for some in batches])
     return Probed(inner, V, inner.precond.solve(Z))
 
@@ -137,8 +139,8 @@ def probed(inner: Iterated, rng: np.random.Generator, probes: int = PROBES) -> P
 class Posterior:
     """A Gaussian process given data.
 
-    alpha: A⁻¹(Y - H B), (n, p). coefficients: B, (b, p). solved_H: A⁻¹H, (n, b). max_memory: bytes that blocks of a call may
-    take beyond its answer.
+    alpha: A⁻¹(Y - H B), (n, p). coefficients: B, (b, p). solved_H: A⁻¹H, (n, b). max_memory: bytes that
+    blocks of a call may take beyond its answer.
     """
 
     model: Model
@@ -190,8 +192,8 @@ class Posterior:
         needed = 8.0 * m * (3 * m + 2 * n)
         if needed > self.max_memory:
             raise MemoryError(
-                f"the covariance of {m} rows takes {needed / 1e9:.1f} GB, max_memory allows {self.max_memory / 1e9:.1f}; "
-                "ask for fewer rows, for return_std, or for samples (sample_y), or raise max_memory"
+                f"the covariance of {m} rows takes {needed / 1e9:.1f} GB, max_memory allows "
+                f"{self.max_memory / 1e9:.1f}; ask for fewer rows, for return_std, or for samples (sample_y), or raise max_memory"
             )
         C = np.ascontiguousarray(self._gram(Z).dense().T, dtype=np.float64)
         prior = np.asarray(self.model.kernel.diag(Z), dtype=np.float64)

@@ -70,7 +70,7 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Where a search ended: the point, its value, whether it converged, whether it was interrupted, and why it ended."""
+    """Where a search ended, the value there, whether it converged or was interrupted, and why it ended."""
 
     theta: Array
     value: float
@@ -107,9 +107,7 @@ def lbfgs(
     try:
         size = abs(negative(theta)[0])
         options = {"maxiter": max_iter, "ftol": gain / max(size, 1.0), "gtol": 1e-6 * max(size, 1.0)}
-        result = scipy.optimize.minimize(
-            negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        )
+        result = scipy.optimize.minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     except KeyboardInterrupt:
         if not np.isfinite(best[1]):
             raise

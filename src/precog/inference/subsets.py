@@ -115,4 +115,3 @@ def neighbours(targets: Targets, size: int, rng: np.random.Generator) -> Index:
     U = X[:, scale > 0] / scale[scale > 0]
     distances = ((U - U[rng.integers(len(U))]) ** 2).sum(axis=1)
     return np.sort(np.argpartition(distances, size - 1)[:size])
-

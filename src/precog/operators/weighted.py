@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from precog import checks
 from precog.codegen import calculus, expr
 from precog.codegen.plan import trace_leaf
 from precog.kernels import Additive, Kernel
