@@ -9,7 +9,7 @@ import numpy as np
 
 from precog import precond
 from precog.inference.bound import lower_bound
-from precog.inference.marginal import LOG_2PI, marginal, removed
+from precog.inference.marginal import LOG_2PI, blas_for, marginal, removed
 from precog.inference.model import Model, Targets
 from precog.inference.posterior import Factorised, Iterated, Posterior, probed
 from precog.kernels.statistics import Array
@@ -60,7 +60,8 @@ def conclude(
 ) -> tuple[Posterior, Certificate]:
     """Return the posterior and its certificate. start: A⁻¹[Y, H] from nearby."""
     if how.dense:
-        return _dense(model, targets, how)
+        with blas_for(targets.n):
+            return _dense(model, targets, how)
     A = targets.operator(model, how.dtype, how.threads)
     P: Any = None
     seed = int(rng.integers(2**32))

@@ -18,6 +18,7 @@ import numpy as np
 
 from precog import precond
 from precog.inference.estimate import Estimate, Probing, estimate
+from precog.inference.marginal import blas_for
 from precog.inference.model import Model, Prior, Targets
 from precog.inference.search import Found, History, adagrad, lbfgs, quasi_newton
 from precog.inference.subsets import Exact, best_start, subset_start
@@ -89,7 +90,8 @@ def learn(model: Model, targets: Targets, learning: Learning, rng: np.random.Gen
     if not model.theta.size:
         return Learnt(model, Found(model.theta, np.nan, True, False, "nothing is free"), 0, 0, "nothing is free")
     if learning.optimizer == "lbfgs":
-        return _exactly(model, targets, learning, rng, history)
+        with blas_for(targets.n):
+            return _exactly(model, targets, learning, rng, history)
     evaluate = Estimator(model, targets, learning, int(rng.integers(2**32)))
     theta = model.clipped(model.theta)
     if learning.optimizer == "adagrad":

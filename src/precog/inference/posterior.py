@@ -193,7 +193,8 @@ class Posterior:
         if needed > self.max_memory:
             raise MemoryError(
                 f"the covariance of {m} rows takes {needed / 1e9:.1f} GB, max_memory allows "
-                f"{self.max_memory / 1e9:.1f}; ask for fewer rows, for return_std, or for samples (sample_y), or raise max_memory"
+                f"{self.max_memory / 1e9:.1f}; ask for fewer rows, for return_std, or for samples (sample_y), or raise "
+                "max_memory"
             )
         C = np.ascontiguousarray(self._gram(Z).dense().T, dtype=np.float64)
         prior = np.asarray(self.model.kernel.diag(Z), dtype=np.float64)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precog.inference.marginal import marginal
+from precog.inference.marginal import blas_for, marginal
 from precog.inference.model import Model, Prior, Targets
 from precog.inference.search import Found, History, Point, curvature, lbfgs
 from precog.kernels.statistics import Array, Index
@@ -87,6 +87,13 @@ def subset_start(
     The median alone would be nowhere if some subsets see a short length scale and others a long one.
     """
     size = int(np.clip(targets.n // 4, min(500, targets.n), LARGEST))
+    with blas_for(size):
+        return _from_subsets(model, targets, prior, rng, history, size, bend=bend)
+
+
+def _from_subsets(
+    model: Model, targets: Targets, prior: Prior, rng: np.random.Generator, history: History, size: int, *, bend: bool
+) -> Start:
     exacts: list[Exact] = []
     found: list[Found] = []
     begin = None
