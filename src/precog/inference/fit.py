@@ -10,7 +10,6 @@ or √d (one for all). Its baseline is L-BFGS on the exact likelihood from the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,7 +141,6 @@ class Estimator:
         self.model, self.targets, self.learning, self.seed = model, targets, learning, seed
         self.calls = self.products = self.iterations = 0
         self.solved: Array | None = None
-        self.callback: Callable[[int, Array], None] | None = None
 
     def __call__(self, theta: Array) -> Estimate:
         model, learning = self.model.with_theta(theta), self.learning
