@@ -92,7 +92,7 @@ def test_searches_keep_the_best_point_when_interrupted():
         lambda f: quasi_newton(f, theta, BOUNDS, SCALE, 1000, History(), max_iter=50),
         lambda f: adagrad(f, theta, BOUNDS, History(), steps=50),
     ):
-        found = search(interrupted_after(3))
+        found = search(interrupted_after(6))
         assert found.interrupted
         assert not found.converged
         assert found.value > Bowl()(theta).value

@@ -20,7 +20,7 @@ from precog.inference.marginal import marginal
 from precog.inference.model import Merged
 from precog.inference.pathwise import JOINT_ROWS, joint, paths
 from precog.inference.posterior import alone
-from precog.kernels import Kernel
+from precog.kernels import RBF, Kernel, from_sklearn
 from precog.kernels.base import has_white
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
@@ -208,7 +208,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _model(self, X: Any, weights: Array | None, known: Array | None) -> Model:
         noise = self.noise
         if self.recipe is not None and self.kernel is None:
-            kernel, noise = 1.0 * setup.RBF(np.ones(X.shape[1])), 0.1 if noise is None else noise
+            kernel, noise = 1.0 * RBF(np.ones(X.shape[1])), 0.1 if noise is None else noise
         else:
             kernel = setup.resolved(self.kernel, X, weights)
         checks.inputs(kernel, "X", X)
@@ -270,7 +270,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _noise_added(self, include_noise: bool | None) -> float:
         if include_noise is None:
-            include_noise = self.kernel is not None and has_white(setup.from_sklearn(self.kernel, self._width()))
+            include_noise = self.kernel is not None and has_white(from_sklearn(self.kernel, self._width()))
         return self.noise_ if include_noise else 0.0
 
     def _width(self) -> int | None:

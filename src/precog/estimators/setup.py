@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from precog import checks
 from precog.inference import Model
 from precog.inference.model import Merged, Targets, basis, merged
-from precog.kernels import RBF, Kernel, Sum, White, from_sklearn
+from precog.kernels import RBF, Kernel, Sum, White, from_sklearn, parameters
 from precog.kernels.additive import Additive
 from precog.kernels.base import has_white
 from precog.kernels.statistics import Array
@@ -83,8 +83,8 @@ def kernel_and_noise(kernel: Kernel, noise: Any, noise_bounds: Any, *, known: bo
         return Model(rest, value, (min(low, value), max(high, value)) if value > 0 else None)
     if isinstance(noise_bounds, str) and noise_bounds == "fixed":
         return Model(rest, value, None)
-    checked = White(max(value, np.finfo(float).tiny), noise_bounds=noise_bounds)
-    return Model(rest, value, checked.noise_bounds)  # type: ignore[arg-type]
+    checked = parameters.bounds("GPRegressor", "noise", noise_bounds, None)
+    return Model(rest, value, cast("tuple[float, float]", checked))
 
 
 def _without_white(kernel: Kernel) -> tuple[Kernel, list[Any]]:

@@ -126,7 +126,7 @@ def _exactly(model: Model, targets: Targets, learning: Learning, rng: np.random.
         if best.interrupted:
             break
         try:
-            new = lbfgs(exact, rng.uniform(*bounds.T), bounds, history, max_iter=steps, stage="restart")
+            new = lbfgs(exact, np.asarray(rng.uniform(*bounds.T)), bounds, history, max_iter=steps, stage="restart")
         except ArithmeticError:  # a random start may lie where nothing can be computed
             continue
         new = replace(new, interrupted=True) if new.interrupted else new

@@ -130,7 +130,7 @@ def merged(targets: Targets) -> Merged | None:
     if len(X) == targets.n and targets.weights is None:
         return None
     group = group.ravel()
-    total = np.bincount(group, weights)
+    total: Array = np.bincount(group, weights).astype(np.float64)
     # Differences from one of the rows: where all are equal nothing is rounded.
     apart = targets.Y - targets.Y[first][group]
     shift = np.stack([np.bincount(group, weights * column) for column in apart.T], axis=1) / total[:, None]

@@ -91,8 +91,16 @@ def lbfgs(
 ) -> Found:
     """Maximise an exact objective from theta; points at which it raises ArithmeticError are avoided."""
     best: list[Any] = [theta.copy(), -np.inf]
+    last: list[Any] = [None, None]
 
     def negative(x: Array) -> tuple[float, Array]:
+        # The first point is asked for twice: for the size of the tolerances, and by the search.
+        if last[0] is None or not np.array_equal(x, last[0]):
+            last[:] = x.copy(), uncached(x)
+        value: tuple[float, Array] = last[1]
+        return value
+
+    def uncached(x: Array) -> tuple[float, Array]:
         try:
             point = evaluate(x)
         except ArithmeticError:
@@ -107,7 +115,8 @@ def lbfgs(
     try:
         size = abs(negative(theta)[0])
         options = {"maxiter": max_iter, "ftol": gain / max(size, 1.0), "gtol": 1e-6 * max(size, 1.0)}
-        result = scipy.optimize.minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        minimize: Any = scipy.optimize.minimize
+        result = minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     except KeyboardInterrupt:
         if not np.isfinite(best[1]):
             raise

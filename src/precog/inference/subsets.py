@@ -107,7 +107,7 @@ def _from_subsets(
     candidates = [f.theta for f in found]
     candidates.append(np.median(candidates, axis=0))
     theta = max(candidates, key=lambda t: sum(exact.value(t) for exact in exacts))
-    H = np.eye(len(theta)) * targets.n / 4.0
+    H: Array = np.eye(len(theta)) * targets.n / 4.0
     if bend:
         H = curvature(lambda t: exacts[-1](t).gradient, theta, size) * (targets.n / size)
     return Start(theta, H, False)
