@@ -27,8 +27,9 @@ lint: .venv/.ready  ## Check format, lint and types.
 
 check: lint test  ## Check everything: format, lint, types, tests.
 
-bench: .venv/.ready  ## Time the fused products.
+bench: .venv/.ready  ## Time the fused products, the solvers and the preconditioners.
 	.venv/bin/python benchmarks/gram.py
+	.venv/bin/python benchmarks/solvers.py
 
 bench-peers: .venv-peers/.ready  ## Time them next to PyTorch, KeOps and GPyTorch (KeOps needs a C++ compiler).
 	.venv-peers/bin/python benchmarks/gram.py --peers

@@ -9,6 +9,7 @@ kept in benchmarks/.last/gram.json, and the table says how each ratio has moved 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
@@ -21,7 +22,8 @@ import numpy as np
 import peers
 from table import Row, race, show
 
-from precog import RBF, Gram, Kernel, Matern32, Matern52, RationalQuadratic
+from precog import RBF, Constant, Gram, Kernel, Matern32, Matern52, RationalQuadratic
+from precog.operators import skipping
 from precog.operators.schedule import available_threads
 
 LARGE_N = 200_000
@@ -106,6 +108,31 @@ class Bench:
             for name, (kernel, target) in kernels.items():
                 times = race(self.rounds, rbf=product(ard(9), X, V, "float32"), other=product(kernel, X, V, "float32"))
                 yield Row(f"{name} against RBF, n={n}", times["rbf"] / times["other"], target, "at least")
+
+    def short_length_scales(self) -> Iterator[Row]:
+        """What leaving out tiles saves, against the same kernel and a constant just large enough to forbid that."""
+        cases: dict[str, tuple[Kernel, int, float | None]] = {
+            "RBF 0.01, d=2": (RBF(0.01), 2, 4.0),
+            "Matern 3/2 0.01, d=2": (Matern32(0.01), 2, 1.3),
+            "RBF 0.01, d=9": (RBF(0.01), 9, None),
+        }
+        for n in self.sizes:
+            for name, (kernel, d, target) in cases.items():
+                X, V = inputs(n, d, 1, "float64")
+                runs = {"all": product(kernel + Constant(1e-20), X, V, "float64")}
+                times = race(self.rounds, some=product(kernel, X, V, "float64"), **runs)
+                detail = f"{100.0 * Gram(kernel, X).skipped:.0f} % left out"
+                yield Row(
+                    f"{name}, tiles left out or not, n={n}", times["all"] / times["some"], target, "at least", detail
+                )
+            yield self._look(n)
+
+    def _look(self, n: int) -> Row:
+        X, V = inputs(n, 9, 1, "float64")
+        look = functools.partial(skipping.sort, RBF(0.1), X, None, "float64", skipping.SMALLEST_TILE)
+        times = race(self.rounds, product=product(RBF(1.0), X, V, "float64"), look=look)
+        share = times["look"] / times["product"]
+        return Row(f"looking in vain for tiles to leave out, of one product, n={n}", share, 0.02, "at most")
 
     def gradient(self) -> Iterator[Row]:
         for n in self.sizes:
@@ -194,7 +221,8 @@ def main() -> None:
     options = parser.parse_args()
     sizes = (20_480,) if options.quick else (20_480, 45_056)
     bench = Bench(sizes, 3 if options.quick else 6, with_peers=options.peers)
-    groups = "hand_written numpy_panels double_precision other_kernels dimensions gradient accuracy memory start"
+    groups = "hand_written numpy_panels double_precision other_kernels dimensions short_length_scales gradient accuracy"
+    groups += " memory start"
     chosen = [g for g in (*groups.split(), "other_libraries") if options.only in g]
     print(f"{available_threads()} threads; entries counted n²; ratios of best times, taken in turns")
     show("gram", (row for group in chosen for row in getattr(bench, group)()))

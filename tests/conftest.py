@@ -18,9 +18,13 @@ settings.load_profile("precog")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the folder before the workers start, so that they inherit it."""
+    """Choose the folder before the workers start, so that they inherit it.
+
+    Workers share the cores, so each has one thread of BLAS: two that wait for each other take three times as long.
+    """
     if not hasattr(config, "workerinput"):
         config.stash[CACHE] = os.environ["PRECOG_CACHE_DIR"] = tempfile.mkdtemp(prefix="precog-tests-")
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

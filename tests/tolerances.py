@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
+SINGLE = float(np.finfo(np.float32).eps)
 
 # What `Gram` promises: the largest error of a product over its largest value.
 ACCURACY = {"float64": 1e-13, "float32": 1e-5}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from precog.version import __version__
 
 if TYPE_CHECKING:
-    from precog import datasets, estimators, kernels, operators, solvers
+    from precog import datasets, estimators, inference, kernels, operators, precond, solvers
     from precog.estimators import GPRegressor, KernelRidge
     from precog.inference import LogNormal
     from precog.kernels import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         parameter,
     )
     from precog.operators import Dense, Gram, LowRank, Operator
-    from precog.solvers import PCG, Solution, Status
+    from precog.solvers import FOM, PCG, BlockCG, Cholesky, FlexiblePCG, Solution, Status
 
 _NAMES = {
     "precog.kernels": (
@@ -45,12 +45,12 @@ _NAMES = {
         "White Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
     ),
     "precog.operators": "Gram Dense LowRank Operator",
-    "precog.solvers": "PCG Solution Status",
+    "precog.solvers": "PCG BlockCG FlexiblePCG FOM Cholesky Solution Status",
     "precog.inference": "LogNormal",
     "precog.estimators": "GPRegressor KernelRidge",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_LAYERS = ("datasets", "estimators", "kernels", "operators", "solvers")
+_LAYERS = ("datasets", "estimators", "inference", "kernels", "operators", "precond", "solvers")
 
 __all__ = [
     "RBF",
@@ -77,6 +77,10 @@ __all__ = [
     "LowRank",
     "Operator",
     "PCG",
+    "BlockCG",
+    "FlexiblePCG",
+    "FOM",
+    "Cholesky",
     "Solution",
     "Status",
     "GPRegressor",
@@ -84,8 +88,10 @@ __all__ = [
     "LogNormal",
     "datasets",
     "estimators",
+    "inference",
     "kernels",
     "operators",
+    "precond",
     "solvers",
     "__version__",
 ]

@@ -1,4 +1,4 @@
-"""What every kernel, operator and solver must do. To give an item every law, append it to its list.
+"""What every kernel, operator, solver and preconditioner must do. To give an item every law, append it to its list.
 
 A law takes an item and asserts. The lists hold values only; the `test_laws.py` of each layer applies laws to them.
 """
@@ -18,26 +18,45 @@ from laws.kernels import (
     loops_asked_for,
 )
 from laws.operators import OPERATOR_LAWS, OPERATORS
-from laws.solvers import SOLVER_LAWS, SOLVERS, SYSTEMS, Inverse, Jacobi
+from laws.preconditioners import FAMILY_LAWS, PRECONDITIONED, PRECONDITIONER_LAWS, PRECONDITIONERS
+from laws.solvers import (
+    HARD_SYSTEMS,
+    SOLVER_LAWS,
+    SOLVERS,
+    SYSTEMS,
+    TROUBLE_LAWS,
+    Inverse,
+    Jacobi,
+    Watched,
+    honest_at_the_limit,
+)
 
 __all__ = [
     "COMPILED",
     "COMPILED_LAWS",
     "COMPOSITE",
+    "FAMILY_LAWS",
+    "HARD_SYSTEMS",
     "KERNELS",
     "KERNEL_LAWS",
     "NESTED",
     "OPERATORS",
     "OPERATOR_LAWS",
+    "PRECONDITIONED",
+    "PRECONDITIONERS",
+    "PRECONDITIONER_LAWS",
     "SOLVERS",
     "SOLVER_LAWS",
     "SYSTEMS",
+    "TROUBLE_LAWS",
     "Cauchy",
     "Exponential",
     "Inverse",
     "Jacobi",
     "Laplace",
+    "Watched",
     "assert_gradient",
     "assert_input_gradient",
+    "honest_at_the_limit",
     "loops_asked_for",
 ]

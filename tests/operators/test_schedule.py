@@ -36,6 +36,30 @@ def test_neighbours_touch_different_chunks(chunks):
         assert len(np.unique(chosen)) == len(chosen)
 
 
+@pytest.mark.parametrize("chunks", [1, 2, 13, 64])
+def test_rounds_visit_every_pair_that_has_work_once(chunks):
+    gap = np.abs(np.subtract.outer(np.arange(chunks), np.arange(chunks)))
+    for work in (np.maximum(5 - gap, 0), np.random.default_rng(0).integers(4, size=(chunks, chunks)), gap - gap):
+        tasks = schedule.rounds(work)
+        assert sorted(map(tuple, tasks[:, :2].tolist())) == list(
+            zip(*map(list, np.nonzero(np.triu(work))), strict=True)
+        )
+        played = [0] * chunks
+        for first, second, turn, other in tasks.tolist():
+            assert (turn, other) == (played[first], played[second])
+            for chunk in {first, second}:
+                played[chunk] += 1
+
+
+def test_rounds_keep_two_threads_apart():
+    """Of pairs near the diagonal few touch the same chunk as the pair before them, and heavy ones come first."""
+    gap = np.abs(np.subtract.outer(np.arange(64), np.arange(64)))
+    tasks = schedule.rounds(np.maximum(5 - gap, 0))
+    meetings = [bool(set(a) & set(b)) for a, b in itertools.pairwise(tasks[:, :2].tolist())]
+    assert sum(meetings) <= len(tasks) // 20
+    assert (tasks[:64, 0] == tasks[:64, 1]).all()
+
+
 @pytest.mark.parametrize("rows", [32, 64, 4096, 100_000])
 def test_stripes_cover_the_rows(rows):
     tasks = schedule.stripes(-(-rows // 32) * 32, 5)

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from precog.codegen import loops
+from precog.codegen import skinny as skinny_products
 from precog.codegen.layout import Shape
 from precog.codegen.loops import Source
 from precog.codegen.plan import Plan
@@ -61,6 +62,12 @@ def compiled(plan: Plan, shape: Shape) -> Compiled:
 
 
 @functools.cache
+def skinny(dtype: str, columns: int) -> ModuleType:
+    """Return `project` and `expand` for a stored factor and a number of columns."""
+    return _module(skinny_products.text(dtype, columns))
+
+
+@functools.cache
 def _module(text: str) -> ModuleType:
     # The vector functions and templates take part in the machine code but not in the text: a new version is a new file.
     text = f"# precog {__version__}, vectors {_vector_digest()}\n{text}"
@@ -77,9 +84,9 @@ def _module(text: str) -> ModuleType:
 
 @functools.cache
 def _vector_digest() -> str:
-    from precog.codegen import registers, vector
+    from precog.codegen import memory, registers, vector
 
-    texts = [Path(str(module.__file__)).read_bytes() for module in (vector, registers)]
+    texts = [Path(str(module.__file__)).read_bytes() for module in (vector, registers, memory)]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 

@@ -22,7 +22,7 @@ TILE_BYTES = 28_000
 SQUARE = 64
 
 
-# Formulas of more instructions than this gain little from eight rows at once, which take twice as long to compile as four.
+# Formulas of more instructions than this gain little from eight rows at once, which compile twice as long as four.
 COSTLY = 40
 # Numbers of a cache line, at most.
 LINE = 16

@@ -24,21 +24,18 @@ from precog.codegen.plan import Plan
 from precog.codegen.tile import Tile
 from precog.codegen.vector import BYTES
 
-# What the generated text calls: see `precog.codegen.registers`.
+# What the generated text calls: see `precog.codegen.memory` and `precog.codegen.registers`.
+MEMORY = ("aligned", "fetch_add", "peek", "reread")
 REGISTERS = (
     "add_products",
     "add_squares",
     "add_totals",
-    "aligned",
     "begin_difference",
     "begin_sum",
-    "fetch_add",
     "keep_rows",
     "load",
     "load_all",
-    "peek",
     "rank_sums",
-    "reread",
     "spread",
     "spread_row",
     "store",
@@ -82,6 +79,7 @@ def _header(shape: Shape) -> str:
 import numpy as np
 from numba import njit
 
+from precog.codegen.memory import {", ".join(MEMORY)}
 from precog.codegen.registers import {", ".join(REGISTERS)}
 from precog.codegen.vector import {", ".join(sorted({*FUNCTIONS.values(), "sqrt"}))}
 

@@ -1,4 +1,4 @@
-"""Reads, writes and sums over whole vector registers, and what threads share.
+"""Reads, writes and sums over whole vector registers.
 
 One call here stands for many instructions: `spread_row` fills a register for each feature of a row, `add_products` runs
 over all features of a vector of columns. The instructions are written out one after the other as LLVM sees them, so the
@@ -12,7 +12,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
 from precog.codegen.vector import Vector, Words
@@ -139,23 +138,6 @@ def keep_rows(typing, held, at, step, array, i, height, k, count, factor):
         return context.get_dummy_value()
 
     return types.void(held, at, step, array, i, height, k, count, factor), generate
-
-
-@intrinsic
-def reread(typing):
-    """Make the compiler load again what it may have loaded before: numbers in memory stay there.
-
-    A row's features are read where they are used, by instructions that spread one number over a register on its way
-    from the cache. Without this they would be spread once before the loop, into more registers than there are, and be
-    kept on a stack that is not aligned.
-    """
-
-    def generate(context, builder, sig, args):
-        kind = ir.FunctionType(ir.VoidType(), [])
-        builder.asm(kind, "", "~{memory}", [], True)
-        return context.get_dummy_value()
-
-    return types.void(), generate
 
 
 @intrinsic(prefer_literal=True)
@@ -355,7 +337,7 @@ def rank_sums(typing, left, i, height, count, right, at, stride):
 
 @intrinsic(prefer_literal=True)
 def add_totals(typing, out, i, k, vectors, height):
-    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ..., in float64, and so for `height` rows."""
+    """Add the sum of the lanes of each vector to out[i, k], out[i, k + 1], ... in float64, and so for `height` rows."""
 
     def generate(context, builder, sig, args):
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
@@ -370,42 +352,3 @@ def add_totals(typing, out, i, k, vectors, height):
         return context.get_dummy_value()
 
     return types.void(out, i, k, vectors, height), generate
-
-
-@intrinsic
-def fetch_add(typing, array, index, amount):
-    """Add to array[index] as one indivisible step and return what was there."""
-
-    def generate(context, builder, sig, args):
-        where = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(64))
-        return builder.atomic_rmw("add", where, args[2], "acq_rel")
-
-    return types.int64(array, index, amount), generate
-
-
-@intrinsic
-def peek(typing, array, index):
-    """Return array[index] as the other threads left it, with all that they wrote before."""
-
-    def generate(context, builder, sig, args):
-        where = _address(context, builder, sig.args[0], args[0], args[1], ir.IntType(64))
-        return builder.load_atomic(where, "acquire", 8)
-
-    return types.int64(array, index), generate
-
-
-@intrinsic
-def aligned(typing, array):
-    """Return a flat array from the first number on that a cache line begins with: no vector then lies in two lines."""
-
-    def generate(context, builder, sig, args):
-        view = context.make_array(array)(context, builder, args[0])
-        address = builder.ptrtoint(view.data, ir.IntType(64))
-        bytes_over = builder.and_(builder.neg(address), ir.Constant(address.type, 63))
-        skipped = builder.udiv(bytes_over, ir.Constant(address.type, array.dtype.bitwidth // 8))
-        left = builder.sub(view.nitems, skipped)
-        view.data, view.nitems = builder.gep(view.data, [skipped]), left
-        view.shape = cgutils.pack_array(builder, [left])
-        return impl_ret_borrowed(context, builder, sig.return_type, view._getvalue())
-
-    return array(array), generate

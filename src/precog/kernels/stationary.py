@@ -24,9 +24,14 @@ class Stationary(Additive):
 
             def formula(self, s, p):
                 return 1 / (1 + s / p.alpha)
+
+    `decreasing = True` says that the formula is positive, falls with s, and falls ever more slowly, as every one does
+    that is positive semidefinite in any number of columns. Products may then leave out pairs of rows for which it
+    vanishes.
     """
 
     statistic: ClassVar[Statistic] = SQUARED_DISTANCE
+    decreasing: ClassVar[bool] = False
 
     def centred(self, X: Array, Z: Array) -> tuple[Array, Array]:
         X, Z = super().centred(X, Z)
@@ -40,6 +45,8 @@ class Stationary(Additive):
 class RBF(Stationary):
     """k = exp(-s / 2)."""
 
+    decreasing = True
+
     def formula(self, s: Any, p: Any) -> Any:
         return np.exp(-0.5 * s)
 
@@ -47,12 +54,16 @@ class RBF(Stationary):
 class Matern12(Stationary):
     """k = exp(-r) with r = √s."""
 
+    decreasing = True
+
     def formula(self, s: Any, p: Any) -> Any:
         return np.exp(-np.sqrt(s))
 
 
 class Matern32(Stationary):
     """k = (1 + r) exp(-r) with r = √(3 s)."""
+
+    decreasing = True
 
     def formula(self, s: Any, p: Any) -> Any:
         r = np.sqrt(3.0 * s)
@@ -62,6 +73,8 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """k = (1 + r + r²/3) exp(-r) with r = √(5 s)."""
 
+    decreasing = True
+
     def formula(self, s: Any, p: Any) -> Any:
         r = np.sqrt(5.0 * s)
         return (1.0 + r + r * r / 3.0) * np.exp(-r)
@@ -70,6 +83,7 @@ class Matern52(Stationary):
 class RationalQuadratic(Stationary):
     """k = (1 + s / (2 α))^(-α): a scale mixture of RBF kernels."""
 
+    decreasing = True
     alpha: float = parameter(default=1.0)
 
     def formula(self, s: Any, p: Any) -> Any:
@@ -83,6 +97,7 @@ class Periodic(Stationary):
     so it is positive definite in any number of columns, which the sine of a Euclidean distance is not.
     """
 
+    decreasing = True
     period: Value = parameter(default=1.0)
 
     def formula(self, s: Any, p: Any) -> Any:

@@ -10,7 +10,7 @@ SMALL = 100_000
 PANEL_COLUMNS = 17
 
 
-def path(kernel: Kernel, shape: tuple[int, int], d: int, columns: int, dtype: str) -> str:
+def path(kernel: Kernel, shape: tuple[int, int], d: int, columns: float, dtype: str) -> str:
     """Return "numpy", "fused" or "panels"."""
     if shape[0] * shape[1] <= SMALL:
         return "numpy"

@@ -11,7 +11,7 @@ from precog.codegen.expr import Expr
 from precog.codegen.layout import Layout
 from precog.codegen.plan import Plan
 from precog.kernels import SQUARED_DISTANCE, Additive, Kernel
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 
 # Products round a squared distance by about 4 eps |u|². The mean of that over the rows may be this, and a single row
 # eight times as much; beyond, the loops take differences.
@@ -80,20 +80,23 @@ def takes_differences(plan: Plan, sides: tuple[Features, Features], dtype: str) 
     return False
 
 
-def rows(side: Features, plan: Plan, place: Layout, dtype: str, multiple: int) -> Array:
-    """Return the features as rows, (n padded to a multiple, size), the last row repeated."""
+def rows(
+    side: Features, plan: Plan, place: Layout, dtype: str, multiple: int, order: Index | slice = slice(None)
+) -> Array:
+    """Return the features as rows in the order given, (n padded to a multiple, size), the last row repeated."""
     n = side.n
     out = np.zeros((-(-n // multiple) * multiple, place.size), dtype)
     for a, U in enumerate(side.values):
         first = place.offsets[a]
-        out[:n, first : first + U.shape[1]] = U
+        out[:n, first : first + U.shape[1]] = U[order]
         norm, tangent = place.norms[a], place.tangents[a]
         if norm is not None:
             # Of the features as rounded, so that a point has distance zero from itself.
             rounded = out[:n, first : first + U.shape[1]].astype(np.float64, copy=False)
             out[:n, norm] = np.einsum("ik,ik->i", rounded, rounded)
-        if tangent is not None:
-            out[:n, tangent : tangent + U.shape[1]] = side.tangents[a]
+        slopes = side.tangents[a]
+        if tangent is not None and slopes is not None:
+            out[:n, tangent : tangent + U.shape[1]] = slopes[order]
     out[n:] = out[n - 1]
     return out
 

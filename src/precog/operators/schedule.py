@@ -57,6 +57,31 @@ def tournament(chunks: int) -> Tasks:
             if a is not None and b is not None:
                 pairs.append((min(a, b), max(a, b)))
         seats = [seats[0], seats[-1], *seats[1:-1]]
+    return _turns(pairs, chunks)
+
+
+def rounds(weights: NDArray[np.signedinteger[Any]]) -> Tasks:
+    """Return the same for those pairs first <= second whose work weights[first, second] is more than none.
+
+    In the order of a tournament, a round would hold few pairs of much work, each of which the next round waits for. So
+    pairs are put, heaviest first, into the first round in which both of their chunks are free.
+    """
+    first, second = np.nonzero(np.triu(weights))
+    heaviest = np.argsort(-weights[first, second], kind="stable")
+    pairs = list(zip(first[heaviest].tolist(), second[heaviest].tolist(), strict=True))
+    taken = [0] * len(weights)  # rounds as bits
+    number = []
+    for a, b in pairs:
+        free = ~(taken[a] | taken[b])
+        bit = free & -free
+        taken[a] |= bit
+        taken[b] |= bit
+        number.append(bit.bit_length())
+    return _turns([pairs[t] for t in np.argsort(number, kind="stable")], len(weights))
+
+
+def _turns(pairs: list[tuple[int, int]], chunks: int) -> Tasks:
+    """Return pairs with the number of earlier ones that either chunk is in."""
     played = [0] * chunks
     tasks = np.empty((len(pairs), 4), np.int64)
     for t, (a, b) in enumerate(pairs):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from precog import checks
 from precog.operators import Operator
 from precog.precond.automatic import auto
 from precog.precond.base import Preconditioner, Problem, Report, problem
@@ -16,6 +17,7 @@ from precog.precond.lowrank import fitc, nystrom, pivoted_cholesky, rpcholesky, 
 from precog.precond.randomized import randomized_nystrom, svd
 from precog.precond.regularized import identity, regularized
 from precog.precond.ski import ski
+from precog.precond.vecchia import vecchia
 
 FAMILIES: dict[str, Callable[..., Any]] = {
     "nystrom": nystrom,
@@ -30,6 +32,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "rpcholesky": rpcholesky,
     "randomized_nystrom": randomized_nystrom,
     "local": local,
+    "vecchia": vecchia,
     "identity": identity,
     "auto": auto,
 }
@@ -48,6 +51,8 @@ def make(name: str, A: Operator, *, rank: int | None = None, rng: Any = None, **
     for option in options:
         if option not in known:
             raise TypeError(f"{name!r} has no option {option!r}; it takes {', '.join(['rank', 'rng', *known])}")
+    if rank is not None:
+        checks.count("rank", rank, low=0)
     made: Preconditioner = build(problem(A), rank=rank, rng=np.random.default_rng(rng), **options)
     return made
 

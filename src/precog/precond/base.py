@@ -11,6 +11,7 @@ import numpy as np
 from precog.kernels import Kernel, Sum, White
 from precog.kernels.additive import Additive
 from precog.kernels.base import has_white
+from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
 from precog.operators import Congruent, Gram, Noisy, Operator
 from precog.operators.derivative import white_diag
@@ -96,7 +97,7 @@ class Problem:
 
     def gram(self, name: str) -> Gram:
         """Return G as a kernel matrix of rows of inputs, or say that the named preconditioner needs one."""
-        if not isinstance(self.base, Gram) or self.base.Z is not None or not hasattr(self.base.X, "shape"):
+        if not isinstance(self.base, Gram) or self.base.Z is not None or on_objects(self.base.kernel):
             raise TypeError(
                 f"the preconditioner {name!r} needs the inputs of a kernel on vectors: an operator Gram(kernel, X) "
                 f"plus noise, got {self.base!r}. Use one that works on any matrix, such as 'rpcholesky'"

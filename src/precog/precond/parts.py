@@ -1,15 +1,47 @@
-"""The easy part E of a preconditioner P = E + F F': a diagonal, or blocks along the diagonal, with E = L L'."""
+"""The easy part E of a preconditioner P = E + F F', with E = L L': a diagonal, or blocks along the diagonal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 
 from precog.kernels.statistics import Array, Index
+
+# Rows of a factor that are worked on at once.
+CHUNK = 4096
+
+
+class Part(Protocol):
+    """What P = E + F F' asks of E = L L'."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def solve(self, V: Array) -> Array:
+        """Return E⁻¹ V."""
+        ...
+
+    def matmat(self, V: Array) -> Array:
+        """Return E V in float64."""
+        ...
+
+    def root(self, V: Array) -> Array:
+        """Return L V in float64."""
+        ...
+
+    def logdet(self) -> float: ...
+
+    def whiten(self, F: Array) -> None:
+        """Overwrite F with L⁻¹ F."""
+        ...
+
+    def whiten_transposed(self, F: Array) -> None:
+        """Overwrite F with L⁻ᵀ F."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -21,11 +53,6 @@ class Diagonal:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.values.dtype
-
-    def pieces(self) -> Iterator[Any]:
-        """Yield row sets that E does not couple, some thousand rows each."""
-        for start in range(0, len(self.values), 4096):
-            yield slice(start, min(start + 4096, len(self.values)))
 
     def solve(self, V: Array) -> Array:
         return V / self.values[:, None]
@@ -40,9 +67,10 @@ class Diagonal:
     def logdet(self) -> float:
         return float(np.log(self.values).sum())
 
-    def whiten(self, piece: int, rows: Any, V: Array) -> Array:
-        """Return L⁻¹ V for the rows of one piece."""
-        return V / np.sqrt(self.values[rows])[:, None]
+    def whiten(self, F: Array) -> None:
+        """Overwrite F with L⁻¹ F."""
+        for start in range(0, len(F), CHUNK):
+            F[start : start + CHUNK] /= np.sqrt(self.values[start : start + CHUNK, None])
 
     whiten_transposed = whiten
 
@@ -63,7 +91,8 @@ class Blocks:
     def dtype(self) -> np.dtype[Any]:
         return self.inverse[0].dtype
 
-    def pieces(self) -> Iterator[Any]:
+    def pieces(self) -> Iterator[Index]:
+        """Yield the rows of each block."""
         for start, stop in zip(self.edges[:-1], self.edges[1:], strict=True):
             yield self.order[start:stop]
 
@@ -79,11 +108,15 @@ class Blocks:
     def logdet(self) -> float:
         return -2.0 * sum(float(np.log(np.diagonal(C).astype(np.float64)).sum()) for C in self.inverse)
 
-    def whiten(self, piece: int, rows: Any, V: Array) -> Array:
-        return self.inverse[piece] @ V
+    def whiten(self, F: Array) -> None:
+        """Overwrite F with L⁻¹ F."""
+        for rows, C in zip(self.pieces(), self.inverse, strict=True):
+            F[rows] = C @ F[rows]
 
-    def whiten_transposed(self, piece: int, rows: Any, V: Array) -> Array:
-        return self.inverse[piece].T @ V
+    def whiten_transposed(self, F: Array) -> None:
+        """Overwrite F with L⁻ᵀ F."""
+        for rows, C in zip(self.pieces(), self.inverse, strict=True):
+            F[rows] = C.T @ F[rows]
 
     def _each(self, V: Array, change: Callable[[Array, Array], Array]) -> Array:
         # Columns beside each other in memory for the products, whose right-hand sides are then a few kilobytes.

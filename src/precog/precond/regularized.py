@@ -50,7 +50,7 @@ class Regularized:
 
     def sample(self, rng: np.random.Generator, k: int) -> Array:
         """Return P^½ times Gaussian columns, by Lanczos."""
-        return matrix_function(self.shifted, rng.standard_normal((self.A.shape[0], k)), "sqrt").x
+        return matrix_function(self.shifted, rng.standard_normal((self.A.shape[0], k)), "sqrt").raise_if_failed().x
 
     def report(self) -> Report:
         return dataclasses.replace(self.built, condition=condition(self, self.A))

@@ -14,6 +14,7 @@ in float32 is not definite from noise 1e-6 on.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,13 +24,16 @@ import scipy.linalg
 
 from precog.kernels.statistics import Array
 from precog.operators import Operator
+from precog.operators.skinny import expand, project
 from precog.precond.base import Report
-from precog.precond.parts import Blocks, Diagonal
-from precog.precond.skinny import expand, project
+from precog.precond.parts import Diagonal, Part
 
+# Numbers of the chunks in which a factor is worked on in float64.
+CHUNK = 1 << 20
+# Up to this ratio in R a solve with it in float32 keeps the digits that a factor in float32 has.
+SINGLE_SOLVE = 1e2
 # One Cholesky of I + G'G keeps Q orthogonal to about eps times this condition number; beyond it a second pass follows.
 ONE_PASS = 1e8
-CHUNK = 4096
 # Below so many rows factors are small anyway; above this ratio of tr K to the smallest noise float32 is not definite.
 SINGLE_ROWS = 4000
 SINGLE_RATIO = 1e9
@@ -39,7 +43,7 @@ SINGLE_RATIO = 1e9
 class Woodbury:
     """P = E + F F', kept as E, H and R; without F where H has no columns."""
 
-    E: Diagonal | Blocks
+    E: Part
     H: Array
     R: Array
     built: Report
@@ -61,16 +65,11 @@ class Woodbury:
         """Return P⁻¹ V in float64, from products in the type of the factors."""
         if V.shape[0] != self.shape[0]:
             raise ValueError(f"V has {V.shape[0]} rows, the preconditioner {self.shape[0]}")
-        if isinstance(self.E, Diagonal):
-            out = self.E.solve(V)
-            if self.rank:
-                out -= expand(self.H, project(self.H, V))
-            return out
         # Residuals shrink during a solve: in float32 their scale must not matter.
         scale = np.abs(V).max(axis=0, initial=0.0)
         scale[scale == 0.0] = 1.0
-        W = (V / scale).astype(self.H.dtype)
-        out = self.E.solve(W).astype(np.float64)
+        W = V / scale
+        out = self.E.solve(W if isinstance(self.E, Diagonal) else W.astype(self.H.dtype)).astype(np.float64, copy=False)
         if self.rank:
             out -= expand(self.H, project(self.H, W))
         out *= scale
@@ -94,7 +93,7 @@ class Woodbury:
         return out
 
     @cached_property
-    def _condition(self) -> float:
+    def _condition(self) -> float | None:
         from precog.precond.condition import condition
 
         return condition(self, self.A)
@@ -107,15 +106,13 @@ class Woodbury:
         return f"<{self.built.name} preconditioner of rank {self.rank} for {self.A!r}>"
 
 
-def woodbury(E: Diagonal | Blocks, F: Array, built: Report, A: Operator) -> Woodbury:
+def woodbury(E: Part, F: Array, built: Report, A: Operator) -> Woodbury:
     """Return P = E + F F'; F is overwritten."""
     if not F.shape[1]:
         return Woodbury(E, F, np.eye(0), built, A)
-    for piece, rows in enumerate(E.pieces()):
-        F[rows] = E.whiten(piece, rows, F[rows])
+    E.whiten(F)
     R = orthogonalise(F)
-    for piece, rows in enumerate(E.pieces()):
-        F[rows] = E.whiten_transposed(piece, rows, F[rows])
+    E.whiten_transposed(F)
     return Woodbury(E, F, R, built, A)
 
 
@@ -125,7 +122,7 @@ def orthogonalise(G: Array) -> Array:
     try:
         R = _cholesky(_gram(G) + np.eye(k))
         _solve_right(G, R)
-        if (np.diagonal(R).max() / np.diagonal(R).min()) ** 2 > ONE_PASS:
+        if _ratio(R) ** 2 > ONE_PASS:
             inverse = scipy.linalg.solve_triangular(R, np.eye(k), check_finite=False)
             again = _cholesky(_gram(G) + inverse.T @ inverse)
             _solve_right(G, again)
@@ -139,11 +136,11 @@ def orthogonalise(G: Array) -> Array:
 
 def _gram(G: Array) -> Array:
     """Return G'G, summed in float64 whatever the type of G."""
-    out = np.zeros((G.shape[1], G.shape[1]))
-    for start in range(0, len(G), CHUNK):
-        some = G[start : start + CHUNK].astype(np.float64, copy=False)
-        out += some.T @ some
-    return out
+    out = np.zeros((G.shape[1], G.shape[1]), order="F")
+    for rows in _chunks(G):
+        some = G[rows].astype(np.float64, copy=False)
+        out = scipy.linalg.blas.dsyrk(1.0, some.T, beta=1.0, c=out, overwrite_c=1)
+    return out + np.triu(out, 1).T
 
 
 def _cholesky(M: Array) -> Array:
@@ -152,10 +149,23 @@ def _cholesky(M: Array) -> Array:
 
 
 def _solve_right(G: Array, R: Array) -> None:
-    """Overwrite G with G R⁻¹, chunk by chunk in float64."""
-    for start in range(0, len(G), CHUNK):
-        some = G[start : start + CHUNK].astype(np.float64, copy=False)
-        G[start : start + CHUNK] = scipy.linalg.solve_triangular(R, some.T, trans=1, check_finite=False).T
+    """Overwrite G with G R⁻¹, chunk by chunk, in float64 unless R is so mild that float32 loses nothing."""
+    mild = G.dtype == np.float32 and _ratio(R) <= SINGLE_SOLVE
+    kept: Any = R.astype(np.float32 if mild else np.float64, order="F")
+    for rows in _chunks(G):
+        some = np.ascontiguousarray(G[rows], dtype=kept.dtype)
+        G[rows] = scipy.linalg.solve_triangular(kept, some.T, trans=1, check_finite=False, overwrite_b=True).T
+
+
+def _chunks(G: Array) -> Iterator[slice]:
+    height = max(CHUNK // G.shape[1], 1)
+    for start in range(0, len(G), height):
+        yield slice(start, min(start + height, len(G)))
+
+
+def _ratio(R: Array) -> float:
+    diagonal = np.abs(np.diagonal(R))
+    return float(diagonal.max() / diagonal.min())
 
 
 def storage(dtype: Any, trace: float, noise: Array, n: int) -> Any:

@@ -26,6 +26,8 @@ from precog.solvers.result import Solution, Status
 
 # Directions whose squared size is below this share of the largest are noise.
 DEPENDENT = 1e-14
+# Rounding in a preconditioner stored in float32 stays below this share; what is more negative is none.
+NEGATIVE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,13 @@ class _Run:
     def _begin(self) -> Status | None:
         """Make the common space from the present residuals, brought to one size."""
         size = np.linalg.norm(self.r, axis=0)
+        if not np.isfinite(size).all():
+            return Status.NOT_FINITE
         self.q = self.r / size
         self.s = precondition(self.precond, self.q)
         found = _factor(self.q.T @ self.s)
-        if found is None:
-            return Status.INDEFINITE_PRECONDITIONER
+        if isinstance(found, Status):
+            return found
         zeta, inverse = found
         self.q, self.s, self.c = self.q @ inverse, self.s @ inverse, zeta * size
         return None
@@ -98,19 +102,18 @@ class _Run:
         if trouble is not None:
             self.residuals.measure(self.active, self.x, self.r)
             self.X[:, self.active] = self.x
-        return trouble or Status.CONVERGED
+        return trouble or self.residuals.status
 
     def _step(self, callback: Callable[[int, Array], None] | None) -> Status | None:
         products = self.residuals.products
         w = products.multiply(self.s)
-        curvature = self.s.T @ w
-        try:
-            xi = scipy.linalg.cho_factor(0.5 * (curvature + curvature.T))
-        except (scipy.linalg.LinAlgError, ValueError):
+        finite = bool(np.isfinite(w).all())
+        xi = _cholesky(self.s.T @ w) if finite else None
+        if xi is None:
             if products.be_exact():
                 self.residuals.measure(self.active, self.x, self.r)
                 return self._begin()
-            return Status.INDEFINITE if np.isfinite(curvature).all() else Status.NOT_FINITE
+            return Status.INDEFINITE if finite else Status.NOT_FINITE
         self.step += 1
         self.column_steps[self.active] += 1
         self.x += self.s @ scipy.linalg.cho_solve(xi, self.c)
@@ -118,49 +121,49 @@ class _Run:
         change = self.r
         self.r = q @ self.c
         change -= self.r
-        done, stuck = self.residuals.follow(self.active, self.x, self.r, change)
+        leave = self.residuals.follow(self.active, self.x, self.r, change)
         if callback:
             callback(self.step, self.residuals.relative)
-        if stuck:
-            return Status.STAGNATED
-        return self._turn(q, done, lambda z: scipy.linalg.cho_solve(xi, w.T @ z))
+        return self._turn(q, leave)
 
-    def _turn(self, q: Array, done: Mask, overlap: Callable[[Array], Array]) -> Status | None:
-        """Take the next common space from what is left of the old one.
-
-        Where a residual was replaced, R = Q C no longer holds: Q is then made from R again, and the directions are kept
-        conjugate to the last ones by taking off their `overlap`, (S'AS)⁻¹ S'A Z.
-        """
-        if done.any():
-            self.X[:, self.active[done]] = self.x[:, done]
-            keep = ~done
+    def _turn(self, q: Array, leave: Mask) -> Status | None:
+        """Take the next common space from what is left of the old one."""
+        if leave.any():
+            self.X[:, self.active[leave]] = self.x[:, leave]
+            keep = ~leave
             self.active, self.x, self.r, self.c = self.active[keep], self.x[:, keep], self.r[:, keep], self.c[:, keep]
             if not self.active.size:
                 return None
-        if self.residuals.switched:
+        # A residual that was replaced is not Q C any more. To keep the directions conjugate to the last ones anyway
+        # took up to four times as many steps as to begin anew, and led nowhere where P was nearly A.
+        if self.residuals.switched or self.residuals.replaced.any():
             return self._begin()
-        if self.residuals.replaced:
-            size = np.linalg.norm(self.r, axis=0)
-            q, self.c = self.r / size, np.diag(size)
         z = precondition(self.precond, q)
         found = _factor(q.T @ z)
-        if found is None:
+        if isinstance(found, Status):
             return self._begin()
         zeta, inverse = found
         self.q, self.c = q @ inverse, zeta @ self.c
-        z = z @ inverse
-        self.s = z - self.s @ overlap(z) if self.residuals.replaced else z + self.s @ zeta.T
+        self.s = z @ inverse + self.s @ zeta.T
         return None
 
 
-def _factor(M: Array) -> tuple[Array, Array] | None:
-    """Return ζ with ζ'ζ = M and its inverse, without the directions in which M is zero but for rounding."""
+def _cholesky(M: Array) -> Any:
+    """Return the factor of a symmetric matrix for `cho_solve`, or None where it is not positive definite."""
+    try:
+        return scipy.linalg.cho_factor(0.5 * (M + M.T))
+    except scipy.linalg.LinAlgError:
+        return None
+
+
+def _factor(M: Array) -> tuple[Array, Array] | Status:
+    """Return ζ with ζ'ζ = M and its inverse, without the directions in which M = Q'P⁻¹Q is zero but for rounding."""
     M = 0.5 * (M + M.T)
     if not np.isfinite(M).all():
-        return None
+        return Status.NOT_FINITE
     values, vectors = np.linalg.eigh(M)
-    kept = values > DEPENDENT * max(values[-1], 0.0)
-    if not kept.any():
-        return None
+    if values[-1] <= 0.0 or values[0] < -NEGATIVE * values[-1]:
+        return Status.INDEFINITE_PRECONDITIONER
+    kept = values > DEPENDENT * values[-1]
     roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
     return roots[:, None] * vectors.T, vectors / roots

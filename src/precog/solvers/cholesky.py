@@ -12,7 +12,7 @@ import scipy.linalg
 from precog import checks
 from precog.kernels.statistics import Array
 from precog.operators import Operator
-from precog.solvers.pcg import Preconditioner
+from precog.solvers.pcg import Preconditioner, check_tolerances
 from precog.solvers.products import start
 from precog.solvers.result import Solution, Status
 
@@ -30,8 +30,7 @@ class Cholesky:
     max_memory: float = 8e9
 
     def __post_init__(self) -> None:
-        checks.number("rtol", self.rtol)
-        checks.number("atol", self.atol)
+        check_tolerances(self)
         checks.number("max_memory", self.max_memory, strict=True)
 
     def solve(
@@ -48,27 +47,25 @@ class Cholesky:
         if n != m:
             raise ValueError(f"a solver needs a square operator, this one is {n} x {m}")
         right, _ = start(A, B, x0)
-        K, factor = self._factor(A)
-        X = np.zeros_like(right)
-        status = Status.CONVERGED if np.isfinite(K).all() else Status.NOT_FINITE
+        K, factor, status = self._factor(A)
+        X, residual = np.zeros_like(right), right
         if factor is not None:
             X = scipy.linalg.cho_solve(factor, right, check_finite=False)
             X += scipy.linalg.cho_solve(factor, right - K @ X, check_finite=False)
-        elif status is Status.CONVERGED:
-            status = Status.INDEFINITE
-        size, norms = (np.linalg.norm(M, axis=0) for M in (right, right - K @ X))
-        if status is Status.CONVERGED and (norms > np.maximum(self.rtol * size, self.atol)).any():
+            residual = right - K @ X
+        size, norms = (np.linalg.norm(M, axis=0) for M in (right, residual))
+        if status is Status.CONVERGED and not (norms <= np.maximum(self.rtol * size, self.atol)).all():
             status = Status.STAGNATED
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(size > 0, norms / size, 0.0)
         steps = np.full(right.shape[1], int(factor is not None))
-        if callback:
+        if callback and factor is not None:
             callback(1, relative)
         x = X[:, 0] if np.ndim(B) == 1 else X
         return Solution(x, status, int(steps.max(initial=0)), relative, 0, steps, solver="Cholesky")
 
-    def _factor(self, A: Operator) -> tuple[Array, Any]:
-        """Return A and its factor, or None where A is not positive definite."""
+    def _factor(self, A: Operator) -> tuple[Array, Any, Status]:
+        """Return A and its factor, or None where there is none, and why."""
         needed = 2 * 8.0 * A.shape[0] ** 2
         if needed > self.max_memory:
             raise MemoryError(
@@ -76,7 +73,9 @@ class Cholesky:
                 f"{self.max_memory / 1e9:.1f}; use PCG, or raise max_memory"
             )
         K = A.astype("float64").dense()
+        if not np.isfinite(K).all():
+            return K, None, Status.NOT_FINITE
         try:
-            return K, scipy.linalg.cho_factor(K, lower=True, check_finite=False)
-        except (scipy.linalg.LinAlgError, ValueError):
-            return K, None
+            return K, scipy.linalg.cho_factor(K, lower=True, check_finite=False), Status.CONVERGED
+        except scipy.linalg.LinAlgError:
+            return K, None, Status.INDEFINITE

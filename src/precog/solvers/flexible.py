@@ -17,7 +17,7 @@ import numpy as np
 from precog import checks
 from precog.kernels.statistics import Array, Index
 from precog.operators import Operator
-from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
+from precog.solvers.pcg import Preconditioner, check_settings, largest, positive, precondition
 from precog.solvers.products import Products, dots, start
 from precog.solvers.residuals import Residuals
 from precog.solvers.result import Solution, Status
@@ -87,9 +87,13 @@ class FlexiblePCG:
             s = precondition(precond, r)
             for old, product, curvature in kept:
                 s -= old * (dots(product, s) / curvature)
+            slope = dots(s, r)
+            if not np.isfinite(slope).all():
+                trouble = Status.NOT_FINITE
+                break
             w = products.multiply(s)
-            curvature, slope = dots(s, w), dots(s, r)
-            if not (curvature > 0).all() or not np.isfinite(slope).all():
+            curvature = dots(s, w)
+            if not positive(curvature):
                 if products.be_exact():
                     residuals.measure(active, x, r)
                     kept = []
@@ -101,19 +105,22 @@ class FlexiblePCG:
             alpha = slope / curvature
             x += s * alpha
             r -= w * alpha
-            done, stuck = residuals.follow(active, x, r, w * alpha)
+            leave = residuals.follow(active, x, r, w * alpha)
             if callback:
                 callback(step, residuals.relative)
-            trouble = Status.STAGNATED if stuck else None
             # One direction after every restart, then one more with each step.
             length = max(1, step % (self.memory + 1))
             kept = [*kept, (s, w, curvature)][-length:]
-            if done.any():
-                X[:, active[done]] = x[:, done]
-                keep = ~done
+            # A residual that was replaced owes nothing to the directions so far.
+            fresh = residuals.replaced[active]
+            if fresh.any():
+                kept = [(np.where(fresh, 0.0, s), w, c) for s, w, c in kept]
+            if leave.any():
+                X[:, active[leave]] = x[:, leave]
+                keep = ~leave
                 active, x, r = active[keep], x[:, keep], r[:, keep]
                 kept = [(s[:, keep], w[:, keep], c[keep]) for s, w, c in kept]
         if trouble is not None:
             residuals.measure(active, x, r)
             X[:, active] = x
-        return trouble or Status.CONVERGED
+        return trouble or residuals.status

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from precog.kernels.statistics import Array, Index
+from precog.kernels.statistics import Array, Index, Mask
 from precog.operators import Operator
-from precog.solvers.pcg import Preconditioner, check_settings, largest, precondition
+from precog.solvers.pcg import Preconditioner, check_settings, largest, positive, precondition
 from precog.solvers.products import Products, dots, start
 from precog.solvers.residuals import Residuals
 from precog.solvers.result import Solution, Status
+
+# A new direction, or a pivot, of this share of the largest projection is rounding.
+EXHAUSTED = 1e-14
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class FOM:
             status = _pass(residuals, X, steps, precond, largest(self, A), callback)
         return Solution(
             X[:, 0] if np.ndim(B) == 1 else X,
-            status or Status.CONVERGED,
+            status or residuals.status,
             int(steps.max(initial=0)),
             residuals.relative,
             products.count,
@@ -77,94 +80,96 @@ def _pass(
     active = residuals.open
     x, r = X[:, active].copy(), residuals.start[:, active]
     space = _Space(r, precond)
-    status = Status.INDEFINITE_PRECONDITIONER if not (space.beta > 0).all() else None
+    status = space.trouble
     while status is None:
         if int(steps.max(initial=0)) >= max_iter:
             status = Status.MAX_ITER
             break
-        w = residuals.products.multiply(space.P[-1])
-        if not np.isfinite(w).all():
-            status = Status.NOT_FINITE
+        status = space.extend(residuals.products.multiply(space.P[-1]), precond)
+        if status is not None:
             break
-        space.extend(w, precond)
         steps[active] += 1
-        y = space.coefficients()
-        if y is None:
-            status = Status.INDEFINITE
-            break
-        claimed = space.residual(y)
-        residuals.norms[active] = claimed
+        residuals.norms[active] = space.claimed
         if callback:
             callback(int(steps.max()), residuals.relative)
-        if (claimed <= residuals.goal[active]).all() or not space.grows:
+        if (space.claimed <= residuals.goal[active]).all() or not space.grows.any():
             break
-    y = space.coefficients()
-    if y is not None and len(space.P) > 1:
-        x += space.combine(y)
-    before = residuals.last_true[active]
+    x += space.combine()
     residuals.measure(active, x, r)
     X[:, active], residuals.start[:, active] = x, r
-    residuals.last_true[active] = residuals.norms[active]
-    late = residuals.norms[active] > residuals.goal[active]
-    if status is None and (late & (residuals.norms[active] > 0.5 * before)).any():
-        return Status.STAGNATED
+    if status is Status.MAX_ITER:
+        return status
+    # What float32 ended may go on in float64.
+    if status is not None and residuals.products.be_exact():
+        residuals.last_true[active] = residuals.norms[active]
+        return None
+    residuals.judge(active)
     return status
 
 
 class _Space:
-    """The Krylov space of every column: Q orthonormal in P⁻¹, P = P⁻¹Q, and the projections H."""
+    """The Krylov space of every column: Q orthonormal in P⁻¹, P = P⁻¹Q, and the projection H = LU of A.
+
+    H is upper Hessenberg, so L has ones and one diagonal l below; g = L⁻¹ e₁ β. Pivots of a positive definite H are
+    positive, and with g / u they give the last coefficient, hence the residual, without solving for the others.
+    """
 
     def __init__(self, R: Array, precond: Preconditioner | None) -> None:
         z = precondition(precond, R)
-        self.beta = np.sqrt(np.maximum(dots(R, z), 0.0))
-        safe = np.where(self.beta > 0, self.beta, 1.0)
-        self.Q, self.P = [R / safe], [z / safe]
-        self.H: list[Array] = []
-        self.grows = True
+        square = dots(R, z)
+        self.trouble: Status | None = None
+        if not positive(square):
+            self.trouble = Status.INDEFINITE_PRECONDITIONER if np.isfinite(square).all() else Status.NOT_FINITE
+            square = np.ones_like(square)
+        self.g = [np.sqrt(square)]
+        self.Q, self.P = [R / self.g[0]], [z / self.g[0]]
+        self.U: list[Array] = []
+        self.l: list[Array] = []
+        self.largest = np.zeros(R.shape[1])
+        self.grows: Mask = np.ones(R.shape[1], dtype=bool)
+        self.claimed = np.linalg.norm(R, axis=0)
 
-    def extend(self, w: Array, precond: Preconditioner | None) -> None:
-        """Add A P⁻¹ Qₖ to the space."""
-        h = np.zeros((len(self.Q) + 1, w.shape[1]))
+    def extend(self, w: Array, precond: Preconditioner | None) -> Status | None:
+        """Add A P⁻¹ Qₖ to the space; return a status where A or P does not allow it."""
+        if not np.isfinite(w).all():
+            return Status.NOT_FINITE
+        h = np.zeros((len(self.Q), w.shape[1]))
         for _ in range(2):
             for i, (q, p) in enumerate(zip(self.Q, self.P, strict=True)):
                 part = dots(p, w)
                 h[i] += part
                 w = w - q * part
-        z = precondition(precond, w)
-        h[-1] = np.sqrt(np.maximum(dots(w, z), 0.0))
+        u = h.copy()
+        for i, below in enumerate(self.l):
+            u[i + 1] -= below * u[i]
+        self.largest = np.maximum(self.largest, np.abs(h).max(axis=0))
         # A column whose space is exhausted goes on with zeros.
-        alive = h[-1] > 1e-14 * np.abs(h).max(axis=0)
-        h[-1] = np.where(alive, h[-1], 0.0)
-        self.grows = bool(alive.any())
-        size = np.where(alive, h[-1], np.inf)
+        if (self.grows & (u[-1] <= EXHAUSTED * self.largest)).any():
+            return Status.INDEFINITE
+        z = precondition(precond, w)
+        square, floor = dots(w, z), (EXHAUSTED * self.largest) ** 2
+        if not np.isfinite(square).all():
+            return Status.NOT_FINITE
+        if (square < -floor).any():
+            return Status.INDEFINITE_PRECONDITIONER
+        pivot = np.where(self.grows, u[-1], 1.0)
+        last = self.g[-1] / pivot
+        self.grows = self.grows & (square > floor)
+        below = np.where(self.grows, np.sqrt(np.maximum(square, 0.0)), 0.0)
+        size = np.where(self.grows, below, np.inf)
         self.Q.append(w / size)
         self.P.append(z / size)
-        self.H.append(h)
+        self.U.append(np.vstack([u[:-1], pivot]))
+        self.l.append(below / pivot)
+        self.g.append(-self.l[-1] * self.g[-1])
+        self.claimed = np.abs(below * last) * np.linalg.norm(self.Q[-1], axis=0)
+        return None
 
-    def coefficients(self) -> Array | None:
-        """Return H⁻¹ e₁ β for every column, (steps, p), or None where a projection of A is not positive definite."""
-        k = len(self.H)
-        out = np.zeros((k, len(self.beta)))
-        for j in range(len(self.beta)):
-            H = np.zeros((k, k))
-            for i, h in enumerate(self.H):
-                H[: min(i + 2, k), i] = h[: min(i + 2, k), j]
-            rank = next((i + 1 for i, h in enumerate(self.H) if h[i + 1, j] == 0.0), k)
-            symmetric = 0.5 * (H[:rank, :rank] + H[:rank, :rank].T)
-            if np.linalg.eigvalsh(symmetric)[0] <= 0:
-                return None
-            right = np.zeros(rank)
-            right[0] = self.beta[j]
-            out[:rank, j] = np.linalg.solve(H[:rank, :rank], right)
-        return out
-
-    def residual(self, y: Array) -> Array:
-        """Return the norm of the residual of every column, Hₖ₊₁,ₖ yₖ times the last vector."""
-        claimed: Array = np.abs(self.H[-1][-1] * y[-1]) * np.linalg.norm(self.Q[-1], axis=0)
-        return claimed
-
-    def combine(self, y: Array) -> Array:
-        out = np.zeros_like(self.P[0])
-        for p, weight in zip(self.P, y, strict=False):
-            out += p * weight
+    def combine(self) -> Array:
+        """Return P⁻¹ Q U⁻¹ g."""
+        out, rest = np.zeros_like(self.P[0]), np.array(self.g)
+        for k in reversed(range(len(self.U))):
+            weight = rest[k] / self.U[k][-1]
+            rest[:k] -= self.U[k][:-1] * weight
+            out += self.P[k] * weight
         return out

@@ -10,7 +10,7 @@ the less it does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,15 +58,23 @@ def logdet(
     rtol: the relative residual at which a probe has seen enough of A; the quadrature's error falls like its square.
     """
     probes = checks.count("probes", probes, low=2)
+    if max_iter is not None:
+        checks.count("max_iter", max_iter)
     generator, n = np.random.default_rng(rng), A.shape[0]
     Z = np.sign(generator.standard_normal((n, probes))) if precond is None else precond.sample(generator, probes)
-    solution = PCG(rtol=rtol, max_iter=max_iter, precision=precision).solve(A, Z, precond=precond)
+    solver = PCG(rtol=rtol, max_iter=max_iter, precision=precision)
+    solution = solver.solve(A, Z, precond=precond)
+    products = solution.products
+    if not solution.lanczos.cold.all():
+        # float32 led nowhere: the solve began anew, and its coefficients belong to what was left of the probes.
+        solution = replace(solver, precision="float64").solve(A, Z, precond=precond)
+        products += solution.products
     if solution.status is not Status.MAX_ITER:
         solution.raise_if_failed()
     estimates = np.array([n * log_mean(*solution.lanczos.quadrature(q)) for q in range(probes)])
     base = 0.0 if precond is None else precond.logdet()
     error = float(estimates.std(ddof=1) / np.sqrt(probes))
-    return LogDeterminant(base + float(estimates.mean()), error, probes, solution.iterations, solution.products)
+    return LogDeterminant(base + float(estimates.mean()), error, probes, solution.iterations, products)
 
 
 def log_mean(nodes: Array, weights: Array) -> float:

@@ -81,18 +81,27 @@ class PCG:
 
 def precondition(precond: Preconditioner | None, R: Array) -> Array:
     """Return P⁻¹ R as a new array."""
-    return R.copy() if precond is None else precond.solve(R)
+    return R.copy() if precond is None else np.array(precond.solve(R), dtype=np.float64)
 
 
-def check_settings(solver: Any) -> None:
-    """Raise an error for settings that all iterative solvers share."""
+def check_tolerances(solver: Any) -> None:
     checks.number("rtol", solver.rtol)
     checks.number("atol", solver.atol)
     if solver.rtol == 0 and solver.atol == 0:
         raise ValueError("rtol and atol are both 0; give one of them a positive value")
+
+
+def check_settings(solver: Any) -> None:
+    """Raise an error for settings that all iterative solvers share."""
+    check_tolerances(solver)
     if solver.max_iter is not None:
         checks.count("max_iter", solver.max_iter, low=0)
     checks.choice("precision", solver.precision, PRECISIONS)
+
+
+def positive(values: Array) -> bool:
+    """Return whether all are finite and above zero."""
+    return bool((np.isfinite(values) & (values > 0)).all())
 
 
 def largest(solver: Any, A: Operator) -> int:
@@ -116,7 +125,9 @@ class _Run:
         self._begin()
 
     def _begin(self) -> None:
-        """Take the steepest directions."""
+        """Take the steepest directions; residuals before these count no more."""
+        if self.basis is not None:
+            self.basis = []
         self.z = precondition(self.precond, self.r)
         self.s, self.gamma = self.z, dots(self.r, self.z)
         self.first[self.active] = self.gamma
@@ -124,7 +135,7 @@ class _Run:
     def iterate(self, max_iter: int, callback: Callable[[int, Array], None] | None) -> Status:
         trouble: Status | None = None
         while self.active.size and trouble is None:
-            if not (self.gamma > 0).all():
+            if not positive(self.gamma):
                 trouble = Status.INDEFINITE_PRECONDITIONER if np.isfinite(self.gamma).all() else Status.NOT_FINITE
             elif self.steps >= max_iter:
                 trouble = Status.MAX_ITER
@@ -133,12 +144,12 @@ class _Run:
         if trouble is not None:
             self.residuals.measure(self.active, self.x, self.r)
             self.X[:, self.active] = self.x
-        return trouble or Status.CONVERGED
+        return trouble or self.residuals.status
 
     def _step(self, callback: Callable[[int, Array], None] | None) -> Status | None:
         w = self.products.multiply(self.s)
         curvature = dots(self.s, w)
-        if not (curvature > 0).all():
+        if not positive(curvature):
             if self.products.be_exact():
                 self.residuals.measure(self.active, self.x, self.r)
                 self._restart()
@@ -154,29 +165,32 @@ class _Run:
         self.r -= w
         for r, z, gamma in self.basis or ():
             self.r -= r * (dots(z, self.r) / gamma)
-        done, stuck = self.residuals.follow(self.active, self.x, self.r, w)
+        leave = self.residuals.follow(self.active, self.x, self.r, w)
         if callback:
             callback(self.steps, self.residuals.relative)
-        if stuck:
-            return Status.STAGNATED
-        self._turn(alpha, done)
+        self._turn(alpha, leave)
         if self.residuals.switched:
             self._restart()
         return None
 
-    def _turn(self, alpha: Array, done: Mask) -> None:
-        """Let columns go that are done, and take the next directions."""
-        if done.any():
-            self.X[:, self.active[done]] = self.x[:, done]
-            self.history.append((self.active[done], alpha[done], np.full(done.sum(), np.nan)))
-            keep = ~done
+    def _turn(self, alpha: Array, leave: Mask) -> None:
+        """Let columns go that are done or given up, and take the next directions."""
+        if leave.any():
+            self.X[:, self.active[leave]] = self.x[:, leave]
+            self.history.append((self.active[leave], alpha[leave], np.full(leave.sum(), np.nan)))
+            keep = ~leave
             alpha, self.active, self.gamma = alpha[keep], self.active[keep], self.gamma[keep]
             self.x, self.r, self.s = self.x[:, keep], self.r[:, keep], self.s[:, keep]
             if self.basis is not None:
                 self.basis = [(r[:, keep], z[:, keep], g[keep]) for r, z, g in self.basis]
         self.z = precondition(self.precond, self.r)
         gamma = dots(self.r, self.z)
-        beta = gamma / self.gamma
+        # A true residual is not orthogonal to those before it. To keep its direction conjugate to the last one took up
+        # to twice as many steps as to begin anew. T falls into two parts there, of which quadrature sees the first.
+        fresh = self.residuals.replaced[self.active]
+        beta = np.where(fresh, 0.0, gamma / self.gamma)
+        if self.basis is not None and fresh.any():
+            self.basis = []
         self.history.append((self.active, alpha, beta))
         self.s = self.s * beta
         self.s += self.z

@@ -15,6 +15,8 @@ PRECISIONS = ("auto", "mixed", "float64")
 MIXED_ROWS = 4096
 # The error of a float32 product over its size, both in the norm.
 SINGLE_ERROR = 3e-7
+# Squares of right-hand sides up to here, and of one over this, are floats with room to spare.
+LARGEST = 1e140
 
 
 class Products:
@@ -66,6 +68,7 @@ class Products:
 def start(A: Operator, B: Any, x0: Any) -> tuple[Array, Array]:
     """Return right-hand sides and a first guess as new float64 arrays (n, p)."""
     right = checks.columns_for("B", B, A.shape[0]).astype(np.float64)
+    _refuse_what_has_no_square(right)
     if x0 is None:
         return right, np.zeros_like(right)
     guess = checks.columns_for("x0", x0, A.shape[0]).astype(np.float64)
@@ -74,6 +77,17 @@ def start(A: Operator, B: Any, x0: Any) -> tuple[Array, Array]:
     # No relative tolerance can be met by a column of zeros from another start than its answer.
     guess[:, ~right.any(axis=0)] = 0.0
     return right, guess
+
+
+def _refuse_what_has_no_square(B: Array) -> None:
+    size = np.abs(B).max(axis=0, initial=0.0)
+    wrong = (size > LARGEST) | ((size > 0) & (size < 1.0 / LARGEST))
+    if wrong.any():
+        column = int(np.argmax(wrong))
+        raise ValueError(
+            f"B has entries up to {size[column]:.1e} in column {column}, whose squares leave the range of floats; "
+            "scale it, and the solution with it"
+        )
 
 
 def dots(U: Array, V: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from precog.kernels.statistics import Array, Index, Mask
 from precog.solvers.products import Products
+from precog.solvers.result import Status
 
 # A residual is replaced when the estimated error of its recurrence is this share of it.
 DRIFT = 0.1
@@ -26,27 +27,33 @@ class Residuals:
         self.norms = np.linalg.norm(self.start, axis=0)
         self.last_true = self.norms.copy()
         self.drift = np.zeros(B.shape[1])
-        self.replaced = self.switched = False
+        self.given_up = np.zeros(B.shape[1], dtype=bool)
+        self.replaced, self.switched = np.zeros(B.shape[1], dtype=bool), False
         self.best, self.steps, self.improved = np.inf, 0, 0
 
     @property
     def open(self) -> Index:
-        """The columns that have not reached their goal."""
-        return np.flatnonzero(self.norms > self.goal)
+        """The columns that have not reached their goal and may still do so."""
+        return np.flatnonzero(~(self.norms <= self.goal) & ~self.given_up)
+
+    @property
+    def status(self) -> Status:
+        """How a solve ended in which no column is open any more."""
+        return Status.STAGNATED if self.given_up.any() else Status.CONVERGED
 
     @property
     def relative(self) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.size > 0, self.norms / self.size, 0.0)
 
-    def follow(self, columns: Index, x: Array, r: Array, change: Array) -> tuple[Mask, bool]:
+    def follow(self, columns: Index, x: Array, r: Array, change: Array) -> Mask:
         """Take note of new residuals r of some columns, which differ from the last ones by `change`.
 
         Those that claim to be small enough, or whose recurrence has drifted, are replaced in r. Returns which columns
-        are done, and whether rounding keeps one from getting there; `replaced` tells whether one that goes on is new,
-        `switched` whether products are exact from now on because float32 led nowhere.
+        leave, as `judge` does; `replaced` tells which of all columns go on with a new one, `switched` whether products
+        are exact from now on because float32 led nowhere.
         """
-        self.replaced = self.switched = False
+        self.replaced[:] = self.switched = False
         self.drift[columns] += self.products.error * np.linalg.norm(change, axis=0)
         self.norms[columns] = np.linalg.norm(r, axis=0)
         if self._idle(columns):
@@ -54,19 +61,26 @@ class Residuals:
             self.measure(columns, x, r)
             self.last_true[columns] = self.norms[columns]
             self.switched = True
-            return self.norms[columns] <= self.goal[columns], False
+            return self.norms[columns] <= self.goal[columns]
         suspect = (self.norms <= self.goal)[columns] | (self.drift > DRIFT * self.norms)[columns]
-        done = np.zeros(len(columns), dtype=bool)
-        if not suspect.any():
-            return done, False
-        self.measure(columns, x, r, suspect)
-        some = columns[suspect]
-        late = self.norms[some] > self.goal[some]
-        done[suspect], self.replaced = ~late, bool(late.any())
+        leave = np.zeros(len(columns), dtype=bool)
+        if suspect.any():
+            self.measure(columns, x, r, suspect)
+            leave[suspect] = self.judge(columns[suspect])
+            self.replaced[columns] = suspect & ~leave
+        return leave
+
+    def judge(self, columns: Index) -> Mask:
+        """Return which columns leave, given their new true residuals: they are done, or rounding keeps them from it."""
+        late = ~(self.norms[columns] <= self.goal[columns])
         # A true residual that is hardly smaller than the one before it: its digits are used up.
-        stuck = late & (self.norms[some] > 0.5 * self.last_true[some])
-        self.last_true[some] = self.norms[some]
-        return done, bool(stuck.any()) and not self.products.be_exact()
+        stuck = late & ~(self.norms[columns] <= 0.5 * self.last_true[columns])
+        self.last_true[columns] = self.norms[columns]
+        if stuck.any() and self.products.be_exact():
+            stuck[:] = False
+        self.given_up[columns] = stuck
+        leave: Mask = ~late | stuck
+        return leave
 
     def _idle(self, columns: Index) -> bool:
         """Return whether rounding in fast products seems to cost conjugacy: long steps without progress."""

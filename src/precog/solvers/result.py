@@ -57,12 +57,14 @@ class Lanczos:
 
     def ritz(self, column: int) -> Array:
         """Return the eigenvalues of T, in ascending order."""
-        values: Array = scipy.linalg.eigvalsh_tridiagonal(*self.tridiagonal(column))
-        return values
+        return self.quadrature(column)[0]
 
     def quadrature(self, column: int) -> tuple[Array, Array]:
         """Return nodes and weights with v' f(P^-½ A P^-½) v ≈ start · Σ weights · f(nodes) for the column's start v."""
-        nodes, vectors = scipy.linalg.eigh_tridiagonal(*self.tridiagonal(column))
+        diagonal, beside = self.tridiagonal(column)
+        if not diagonal.size:
+            return np.zeros(0), np.zeros(0)
+        nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
         return nodes, vectors[0] ** 2
 
 
