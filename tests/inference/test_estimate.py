@@ -9,7 +9,7 @@ from precog.inference import Model, Probing, Targets, basis, estimate, lower_bou
 from precog.inference.estimate import controlled
 from precog.solvers import PCG
 
-N = 350
+N = 300
 MODEL = Model(1.3 * RBF([0.5, 1.0, 2.0]), 0.05, (1e-6, 1e2))
 SOLVER = PCG(rtol=1e-8)
 DRAWS = 30

@@ -70,6 +70,7 @@ def learning(settings: Any, n: int) -> Learning | None:
         "restarts": settings.n_restarts_optimizer,
         "prior": prior(settings),
         "threads": settings.threads,
+        "max_memory": settings.max_memory,
     }
     if settings.recipe is not None:
         return recipe("cholesky" if exact else "cg" if settings.solver == "cg" else "pcg", n, settings.rank, **shared)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from precog import precond
 from precog.inference.bound import lower_bound
 from precog.inference.marginal import LOG_2PI, blas_for, marginal, removed
 from precog.inference.model import Model, Targets
 from precog.inference.posterior import Factorised, Iterated, Posterior, probed
+from precog.inference.preconditioned import preconditioner
 from precog.kernels.statistics import Array
 from precog.solvers import PCG, Solution, Status, logdet
 
@@ -63,10 +63,8 @@ def conclude(
         with blas_for(targets.n):
             return _dense(model, targets, how)
     A = targets.operator(model, how.dtype, how.threads)
-    P: Any = None
     seed = int(rng.integers(2**32))
-    if how.preconditioner is not None:
-        P = precond.make(how.preconditioner, A, rank=how.rank, rng=seed)
+    P = preconditioner(how.preconditioner, A, how.rank, seed, how.max_memory)
     right = np.hstack([targets.Y, targets.H])
     solution = PCG(rtol=how.rtol, max_iter=how.max_iter).solve(A, right, precond=P, x0=start)
     if solution.status in (Status.INDEFINITE, Status.INDEFINITE_PRECONDITIONER, Status.NOT_FINITE):

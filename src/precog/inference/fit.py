@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from precog import precond
 from precog.inference.estimate import Estimate, Probing, estimate
 from precog.inference.marginal import blas_for
 from precog.inference.model import Model, Prior, Targets
+from precog.inference.preconditioned import preconditioner
 from precog.inference.search import Found, History, adagrad, lbfgs, quasi_newton
 from precog.inference.subsets import Exact, best_start, subset_start
 from precog.kernels.statistics import Array
@@ -55,6 +55,7 @@ class Learning:
     prior: Prior = field(default_factory=Prior)
     dtype: str = "float64"
     threads: int | None = None
+    max_memory: float = 2e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +148,7 @@ class Estimator:
         own = np.random.default_rng([self.seed, self.calls] if learning.redraw else self.seed)
         self.calls += 1
         A = self.targets.operator(model, learning.dtype, learning.threads)
-        P: Any = None
-        if learning.preconditioner is not None:
-            P = precond.make(learning.preconditioner, A, rank=learning.rank, rng=own)
+        P = preconditioner(learning.preconditioner, A, learning.rank, own, learning.max_memory)
         point = estimate(
             model, self.targets, A, P, solver=learning.solver, probing=learning.probing, rng=own, start=self.solved
         )
