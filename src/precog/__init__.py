@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from precog.version import __version__
 
 if TYPE_CHECKING:
-    from precog import datasets, estimators, kernels, operators, precond, solvers
-    from precog.estimators import KernelRidge
+    from precog import datasets, estimators, inference, kernels, operators, precond, solvers
+    from precog.estimators import GPRegressor, KernelRidge
+    from precog.inference import LogNormal
     from precog.kernels import (
         RBF,
         Constant,
@@ -45,10 +46,11 @@ _NAMES = {
     ),
     "precog.operators": "Gram Dense LowRank Operator",
     "precog.solvers": "PCG BlockCG FlexiblePCG FOM Cholesky Solution Status",
-    "precog.estimators": "KernelRidge",
+    "precog.inference": "LogNormal",
+    "precog.estimators": "GPRegressor KernelRidge",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_LAYERS = ("datasets", "estimators", "kernels", "operators", "precond", "solvers")
+_LAYERS = ("datasets", "estimators", "inference", "kernels", "operators", "precond", "solvers")
 
 __all__ = [
     "RBF",
@@ -81,9 +83,12 @@ __all__ = [
     "Cholesky",
     "Solution",
     "Status",
+    "GPRegressor",
     "KernelRidge",
+    "LogNormal",
     "datasets",
     "estimators",
+    "inference",
     "kernels",
     "operators",
     "precond",

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from precog import checks
+from precog.estimators import setup
 from precog.kernels import RBF, Kernel, from_sklearn
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
@@ -101,7 +102,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         dtype = checks.choice("dtype", self.dtype, ("float32", "float64"))
         solver = PCG(rtol=RTOL[dtype] if self.rtol is None else self.rtol, max_iter=self.max_iter)
         X, y = self._training(X, y)
-        weights = _weights(sample_weight, len(y))
+        weights = setup.weights_of(sample_weight, len(y))
         alpha = _penalties(self.alpha, y)
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
@@ -182,22 +183,6 @@ class _Report:
         if time.monotonic() >= self.due:
             print(f"KernelRidge: step {step}, largest relative residual {residuals.max():.1e}", flush=True)
             self.due = time.monotonic() + REPORT_SECONDS
-
-
-def _weights(sample_weight: Any, n: int) -> Array | None:
-    if sample_weight is None:
-        return None
-    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if weights.ndim == 0:
-        weights = np.full(n, float(weights))
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        raise ValueError(f"sample_weight[{row}] is {weights[row]:g}; weights must not be negative")
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every row; at least one must be positive")
-    return np.asarray(weights)
 
 
 def _penalties(alpha: Any, y: Array) -> Array:

@@ -80,7 +80,7 @@ def _add_map(theta: Theta, i: int, leaf: Additive, X: Array, Z: Array, weights: 
     scaling = np.array([np.sum(weights * term(U[:, k, None], W[None, :, k])) for k in range(U.shape[1])])
     along = None
     if dU is not None and dW is not None:
-        in_x, in_y = _term_slopes(leaf)
+        in_x, in_y = term_slopes(leaf)
         along = np.empty(U.shape[1])
         for k in range(U.shape[1]):
             pair = {"s0": U[:, k, None], "s1": W[None, :, k]}
@@ -90,7 +90,7 @@ def _add_map(theta: Theta, i: int, leaf: Additive, X: Array, Z: Array, weights: 
         theta.add(i, name, sums)
 
 
-def _term_slopes(leaf: Additive) -> tuple[expr.Expr, expr.Expr]:
+def term_slopes(leaf: Additive) -> tuple[expr.Expr, expr.Expr]:
     """Return ∂t/∂x and ∂t/∂y in the symbols s0 and s1."""
     term = expr.lift(leaf.statistic.term(expr.symbol("s0"), expr.symbol("s1")))
     return calculus.diff(term, "s0"), calculus.diff(term, "s1")
@@ -112,7 +112,7 @@ def input_gradient(kernel: Kernel, X: Array, Z: Array, A: Array, B: Array) -> Ar
             weights = C * expr.evaluate(calculus.diff(value, f"stat{i}"), values)
             centred = leaf.centred(X, part)
             U, W = leaf.features(centred[0]), leaf.features(centred[1])
-            slope = _term_slopes(leaf)[1]
+            slope = term_slopes(leaf)[1]
             G = np.empty(W.shape)
             for k in range(W.shape[1]):
                 pair = {"s0": U[:, k, None], "s1": W[None, :, k]}

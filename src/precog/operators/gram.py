@@ -12,7 +12,7 @@ from precog.kernels import Kernel, from_sklearn
 from precog.kernels.base import has_white
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
-from precog.operators import blockwise, cost, derivative, panels
+from precog.operators import blockwise, cost, derivative, panels, weighted
 from precog.operators.base import Operator, indices, right_hand_side
 from precog.operators.fused import Fused
 from precog.operators.schedule import Progress, available_threads, throttled
@@ -153,6 +153,12 @@ class Gram(Operator):
         if self.Z is None and has_white(self.kernel):
             derivative.add_white(theta, self.X, np.einsum("ip,ip->i", A, B, dtype=np.float64))
         return theta.vector()
+
+    def grad_weighted(self, C: Any) -> Array:
+        """Return Σᵢⱼ Cᵢⱼ ∂Kᵢⱼ/∂θ for every entry of `kernel.theta`, for a stored symmetric C (n, n)."""
+        if self.Z is not None:
+            raise ValueError("weights for every pair need the symmetric matrix of one set of rows; leave Z out")
+        return weighted.gradient(self.kernel, self.X, checks.columns_for("C", C, self.shape[0]))
 
     def _add_fused(self, theta: derivative.Theta, A: Array, B: Array, callback: Progress | None) -> None:
         scalars, scaling, tangents = self._fused.gradient(A, B, callback)
