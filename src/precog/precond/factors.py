@@ -58,6 +58,8 @@ def landmarks(problem: Problem, J: Index, dtype: Any) -> Factor:
     KJJ = np.asarray(K.block(J, J), dtype=np.float64)
     # LAPACK's pivoted factorisation stops where the residual is rounding: repeated landmarks drop out.
     L, order, rank, _ = scipy.linalg.lapack.dpstrf(KJJ, lower=1, tol=-1.0)
+    if not rank:
+        return nothing(problem, dtype)
     J, L = J[order[:rank] - 1], np.tril(L[:rank, :rank])
     F, d = tall(problem.n, rank, dtype), np.asarray(K.diag(), dtype=np.float64)
     for rows in _pieces(problem.n, rank):

@@ -64,7 +64,9 @@ class Lanczos:
         diagonal, beside = self.tridiagonal(column)
         if not diagonal.size:
             return np.zeros(0), np.zeros(0)
-        nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
+        # stemr, the default, does not converge on every T; stev of old versions takes no T of one row.
+        driver: Any = "stev" if len(beside) else "auto"
+        nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside, lapack_driver=driver)
         return nodes, vectors[0] ** 2
 
 
