@@ -80,7 +80,7 @@ def iterated():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((350, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(350)
-    return X, y, rng.standard_normal((60, 3)), kept().fit(X, y), kept(solver="pcg").fit(X, y)
+    return X, y, rng.standard_normal((60, 3)), kept().fit(X, y), kept(solver="pcg", variance="solve").fit(X, y)
 
 
 def test_conjugate_gradients_agree_with_the_dense_factor(iterated):
@@ -99,16 +99,6 @@ def test_conjugate_gradients_agree_with_the_dense_factor(iterated):
     assert ours.log_marginal_likelihood_se_ > 0
     assert error < 5 * ours.log_marginal_likelihood_se_
     assert ours.log_marginal_likelihood_bound_ < exact.log_marginal_likelihood_value_
-
-
-def test_variances_from_probes_have_the_error_they_state(iterated):
-    X, y, Z, exact, _ = iterated
-    ours = kept(solver="pcg", variance="probes", preconditioner="local").fit(X, y)
-    truth = exact.predict(Z, return_std=True)[1] ** 2 / np.var(y)
-    value, error = ours._posterior.variance(Z, np.zeros((60, 0)))
-    assert (value > 0).all()
-    assert (np.abs(value - truth) < 5 * error + 1e-9).all()
-    assert error.mean() < truth.mean()
 
 
 def test_a_row_does_not_depend_on_its_neighbours(iterated):

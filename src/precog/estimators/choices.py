@@ -13,7 +13,7 @@ from precog.precond.lowrank import default_rank
 
 OPTIMIZERS = ("auto", "lbfgs", "stochastic", "adagrad")
 SOLVERS = ("auto", "cholesky", "cg", "pcg")
-VARIANCES = ("solve", "probes")
+VARIANCES = ("auto", "solve")
 RECIPES = ("cutajar2016",)
 # A dense factor needs A, its factor and, while learning, its inverse with a temporary.
 DENSE_COPIES = 4

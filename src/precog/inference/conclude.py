@@ -10,7 +10,7 @@ import numpy as np
 from precog.inference.bound import lower_bound
 from precog.inference.marginal import LOG_2PI, blas_for, marginal, removed
 from precog.inference.model import Model, Targets
-from precog.inference.posterior import Factorised, Iterated, Posterior, probed
+from precog.inference.posterior import Factorised, Iterated, Posterior
 from precog.inference.preconditioned import preconditioner
 from precog.kernels.statistics import Array
 from precog.solvers import PCG, Solution, Status, logdet
@@ -24,7 +24,8 @@ VALUE_PROBES, VALUE_RTOL = 16, 1e-3
 class Concluding:
     """How to solve for the weights. dense: by a Cholesky factor; else with a preconditioner's name, or None.
 
-    variance: "solve" for each new row, or "probes" solved once. value: whether to estimate the likelihood and a bound.
+    variance: "auto" takes the nearest rows where they suffice, "solve" solves for each new row. value: whether to
+    estimate the likelihood and a bound.
     """
 
     dense: bool
@@ -32,7 +33,7 @@ class Concluding:
     rank: int | None = None
     rtol: float = RTOL
     max_iter: int | None = None
-    variance: str = "solve"
+    variance: str = "auto"
     value: bool = True
     dtype: str = "float64"
     threads: int | None = None
@@ -72,8 +73,7 @@ def conclude(
     outputs = targets.Y.shape[1]
     solved_H = solution.x[:, outputs:]
     alpha, mean = removed(targets.H, solution.x[:, :outputs], solved_H)
-    inner = Iterated(A, P, how.max_iter)
-    system = inner if how.variance == "solve" else probed(inner, rng)
+    system = Iterated(A, P, how.max_iter, None if how.variance == "solve" else seed)
     posterior = Posterior(model, targets, alpha, mean, solved_H, system, how.max_memory, how.threads)
     value, error, bound, products = np.nan, np.nan, np.nan, 0
     if how.value:

@@ -22,6 +22,8 @@ from precog.inference.preconditioned import preconditioner
 from precog.inference.search import Found, History, adagrad, lbfgs, quasi_newton
 from precog.inference.subsets import Exact, best_start, subset_start
 from precog.kernels.statistics import Array
+from precog.operators import Noisy
+from precog.precond import Preconditioner, make
 from precog.solvers import PCG
 
 # Up to here an exact evaluation costs less than an estimated one is worth.
@@ -34,6 +36,8 @@ RTOL = 1e-2
 DEFAULT_PROBING = Probing(probes=8, groups=8, control=32)
 RECIPE_PROBING = Probing(probes=4, groups=4, signs=True)
 RECIPE_STOP = 1e-10
+# The choice of a preconditioner is made anew when it takes so many times the steps that it took first.
+MORE_STEPS = 1.5
 
 
 @dataclass(frozen=True)
@@ -142,21 +146,38 @@ class Estimator:
         self.model, self.targets, self.learning, self.seed = model, targets, learning, seed
         self.calls = self.products = self.iterations = 0
         self.solved: Array | None = None
+        # The rank under the neighbours that "auto" chose, and the steps that they took then.
+        self.chosen: tuple[int, int] | None = None
 
     def __call__(self, theta: Array) -> Estimate:
         model, learning = self.model.with_theta(theta), self.learning
         own = np.random.default_rng([self.seed, self.calls] if learning.redraw else self.seed)
         self.calls += 1
         A = self.targets.operator(model, learning.dtype, learning.threads)
-        P = preconditioner(learning.preconditioner, A, learning.rank, own, learning.max_memory)
+        P = self._preconditioner(A, own)
         point = estimate(
             model, self.targets, A, P, solver=learning.solver, probing=learning.probing, rng=own, start=self.solved
         )
         self.solved = point.solved
+        self._judge(P, point.solution.iterations)
         self.products += point.solution.products
         self.iterations += point.solution.iterations
         value, slope = learning.prior.density(model)
         return replace(point, value=point.value + value, gradient=point.gradient + slope)
+
+    def _preconditioner(self, A: Noisy, rng: np.random.Generator) -> Preconditioner | None:
+        """Return what was asked for; once "auto" has chosen neighbours, those, without the factor that it would try."""
+        learning = self.learning
+        if self.chosen is not None:
+            return make("vecchia", A, rank=self.chosen[0], rng=rng)
+        return preconditioner(learning.preconditioner, A, learning.rank, rng, learning.max_memory)
+
+    def _judge(self, P: Any, steps: int) -> None:
+        """Keep the neighbours that "auto" chose until they take many more steps than at first."""
+        if self.chosen is not None:
+            self.chosen = None if steps > MORE_STEPS * self.chosen[1] else self.chosen
+        elif self.learning.preconditioner == "auto" and P.built.name == "vecchia":
+            self.chosen = P.built.rank, steps
 
     def learnt(self, found: Found, why: str) -> Learnt:
         return Learnt(self.model.with_theta(found.theta), found, self.products, self.iterations, why)

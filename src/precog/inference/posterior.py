@@ -5,20 +5,25 @@
 
 The quadratic form is taken as x'k + x'r from an approximate x = A⁻¹k with residual r: it is too small by r'A⁻¹r only,
 the square of the solve's error, so a variance is too large if anything and never negative. Solves go on until
-r'P⁻¹r, which estimates that error, is a small share of each variance.
+r'P⁻¹r, which estimates that error, is a small share of each variance. Where few rows decide a variance no solve is
+needed (`nearest.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 
+from precog.inference import nearest
 from precog.inference.model import Merged, Model, Targets
-from precog.kernels.statistics import Array
+from precog.inference.nearest import Nearest
+from precog.kernels.objects import on_objects
+from precog.kernels.statistics import Array, Index
 from precog.operators import Gram, Noisy
 from precog.operators.blockwise import take
 from precog.precond import Preconditioner
@@ -30,12 +35,8 @@ MEAN_ROWS = 65_536
 COLUMNS = 64
 # The error of a variance over itself at which its solve may end, and the residuals at which to look.
 SHARE, RESIDUALS = 0.01, (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
-# Residuals of solves whose answers are used as they are: in covariances and samples, and in probes.
-SHARP, PROBED = 1e-5, 1e-3
-# Probes for variances whose cost does not grow with the rows.
-PROBES = 128
-# A variance is never taken to be below this share of the prior's: what rounding leaves of it.
-FLOOR = 1e-12
+# Residual of solves whose answers are used as they are: in covariances and samples.
+SHARP = 1e-5
 
 
 class System(Protocol):
@@ -50,6 +51,10 @@ class System(Protocol):
 
         left: what each quadratic form is going to be taken from, so that its error can be seen in proportion.
         """
+        ...
+
+    def inverse_diagonal(self, rows: Index) -> Array:
+        """Return the entries of the diagonal of A⁻¹."""
         ...
 
 
@@ -67,22 +72,44 @@ class Factorised:
         W = scipy.linalg.solve_triangular(self.L, C, lower=True, check_finite=False)
         return np.einsum("ij,ij->j", W, W), np.zeros(C.shape[1])
 
+    def inverse_diagonal(self, rows: Index) -> Array:
+        return self.quadratic(_units(len(self.L), rows), np.zeros(len(rows)))[0]
+
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """A by preconditioned conjugate gradients; errors are of one side, the quadratic form is too small by them."""
+    """A by preconditioned conjugate gradients; errors are of one side, the quadratic form is too small by them.
+
+    seed: for the points on which `nearest` is measured; None solves for every form.
+    """
 
     A: Noisy
     precond: Preconditioner | None
     max_iter: int | None = None
+    seed: int | None = None
+
+    @cached_property
+    def nearest(self) -> Nearest | None:
+        """Quadratic forms from few rows, where they are good enough for points between the rows."""
+        gram = self.A.K
+        if self.seed is None or not isinstance(gram, Gram) or on_objects(gram.kernel):
+            return None
+        Z = nearest.points_between(self.A, nearest.POINTS, np.random.default_rng(self.seed))
+        C = np.ascontiguousarray(Gram(gram.kernel, gram.X, Z, threads=gram.threads).dense(), dtype=np.float64)
+        prior = np.asarray(gram.kernel.diag(Z), dtype=np.float64)
+        return nearest.calibrated(self.A, C, prior, replace(self, seed=None).quadratic(C, prior)[0])
 
     def solve(self, C: Array) -> Array:
         return PCG(rtol=SHARP, max_iter=self.max_iter).solve(self.A, C, precond=self.precond).x
 
     def quadratic(self, C: Array, left: Array) -> tuple[Array, Array]:
-        X, values, errors = np.zeros_like(C), np.zeros(C.shape[1]), np.zeros(C.shape[1])
-        exact = self.A.astype("float64")
-        todo = np.flatnonzero(C.any(axis=0))
+        X, exact = np.zeros_like(C), self.A.astype("float64")
+        if self.nearest is not None:
+            values, errors = self.nearest.forms(C, left)
+            todo = np.flatnonzero(np.isnan(errors))
+        else:
+            values, errors = np.zeros(C.shape[1]), np.zeros(C.shape[1])
+            todo = np.flatnonzero(C.any(axis=0))
         for rtol in RESIDUALS:
             if not todo.size:
                 break
@@ -95,44 +122,28 @@ class Iterated:
             todo = todo[errors[todo] > SHARE * np.maximum(left[todo] - values[todo], 0.0)]
         return values, errors
 
-
-@dataclass(frozen=True, eq=False)
-class Probed:
-    """A by probes solved once, E zz' = P, V = A⁻¹Z and U = P⁻¹Z: a call costs products, however many rows it has.
-
-    c'A⁻¹c = E (c'v)(u'c). Of that, (c'u)² has the known mean c'P⁻¹c and takes most of the spread away where P is near
-    A, with a coefficient regressed for every column. Errors are standard errors.
-    """
-
-    inner: Iterated
-    V: Array
-    U: Array
-
-    def solve(self, C: Array) -> Array:
-        return self.inner.solve(C)
-
-    def quadratic(self, C: Array, left: Array) -> tuple[Array, Array]:
-        assert self.inner.precond is not None
-        b = C.T @ self.U
-        e, c = (C.T @ self.V) * b, b * b
-        known = np.einsum("ij,ij->j", C, self.inner.precond.solve(C))
-        de, dc = e - e.mean(axis=1, keepdims=True), c - c.mean(axis=1, keepdims=True)
-        spread = np.einsum("ij,ij->i", dc, dc)
-        slope = np.einsum("ij,ij->i", de, dc) / np.where(spread > 0, spread, np.inf)
-        values = e.mean(axis=1) - slope * (c.mean(axis=1) - known)
-        rest = (de - slope[:, None] * dc).std(axis=1, ddof=2)
-        return values, rest / np.sqrt(e.shape[1])
+    def inverse_diagonal(self, rows: Index) -> Array:
+        full = np.asarray(self.A.diag(), dtype=np.float64)[rows]
+        out: Array = np.empty(len(rows))
+        left = np.arange(len(rows))
+        if self.nearest is not None:
+            # What a row's value has to do with all others, as if it were new.
+            C = np.asarray(self.nearest.A.block(slice(None), rows))
+            values, errors = self.nearest.forms(C, full, rows)
+            out = 1.0 / (full - values)
+            left = np.flatnonzero(np.isnan(errors))
+        if left.size:
+            # e'A⁻¹e is at least 1 / A_ii, which its error has to be small against.
+            solving = replace(self, seed=None)
+            out[left] = solving.quadratic(_units(len(self.A), rows[left]), 2.0 / full[left])[0]
+        return out
 
 
-def probed(inner: Iterated, rng: np.random.Generator, probes: int = PROBES) -> Probed:
-    """Return A by so many probes."""
-    if inner.precond is None:
-        raise ValueError('variances by probes need a preconditioner; use solver="pcg" or variance="solve"')
-    Z = inner.precond.sample(rng, probes)
-    batches = [Z[:, start : start + COLUMNS] for start in range(0, probes, COLUMNS)]
-    solver = PCG(rtol=PROBED, max_iter=inner.max_iter)
-    V = np.hstack([solver.solve(inner.A, some, precond=inner.precond).x for some in batches])
-    return Probed(inner, V, inner.precond.solve(Z))
+def _units(n: int, rows: Index) -> Array:
+    """Return columns of the identity."""
+    E = np.zeros((n, len(rows)))
+    E[rows, np.arange(len(rows))] = 1.0
+    return E
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +188,7 @@ class Posterior:
             C = np.ascontiguousarray(self._gram(part).dense().T, dtype=np.float64)
             values, errors[rows] = self.system.quadratic(C, prior)
             G = H[rows].T - self.solved_H.T @ C
-            out[rows] = np.maximum(prior - values, FLOOR * prior) + np.einsum("ij,ij->j", G, self.spread @ G)
+            out[rows] = np.maximum(prior - values, nearest.TINY * prior) + np.einsum("ij,ij->j", G, self.spread @ G)
         return out, errors
 
     def _batches(self, m: int) -> Iterator[slice]:
@@ -202,22 +213,17 @@ class Posterior:
         cross = C.T @ X
         G = H.T - self.solved_H.T @ C
         out: Array = self.model.kernel(Z) - 0.5 * (cross + cross.T) + G.T @ self.spread @ G
-        out[np.diag_indices(m)] = np.maximum(np.diagonal(out), FLOOR * prior)
+        out[np.diag_indices(m)] = np.maximum(np.diagonal(out), nearest.TINY * prior)
         return out
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return α (n, p) and the diagonal of A⁻¹ - A⁻¹H(H'A⁻¹H)⁻¹H'A⁻¹, (n,): what every row's prediction needs.
 
-        From all other rows, the mean is y_i - α_i / C_ii and the variance with noise 1 / C_ii; a solve for each row.
+        From all other rows, the mean is y_i - α_i / C_ii and the variance with noise 1 / C_ii.
         """
-        n, diagonal = self.targets.n, np.empty(self.targets.n)
-        full = np.asarray(self.model.kernel.diag(self.targets.X), dtype=np.float64) + self.targets.noise(self.model)
-        for rows in self._batches(n):
-            E = np.zeros((n, rows.stop - rows.start))
-            E[np.arange(rows.start, rows.stop), np.arange(E.shape[1])] = 1.0
-            # e'A⁻¹e is at least 1 / A_ii, which its error has to be small against.
-            scale = 2.0 / full[rows]
-            diagonal[rows] = self.system.quadratic(E, scale)[0]
+        diagonal = np.empty(self.targets.n)
+        for rows in self._batches(self.targets.n):
+            diagonal[rows] = self.system.inverse_diagonal(np.arange(rows.start, rows.stop))
         return self.alpha, diagonal - np.einsum("ij,ij->i", self.solved_H @ self.spread, self.solved_H)
 
 

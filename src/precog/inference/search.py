@@ -25,6 +25,8 @@ NOWHERE = -1e25
 FIRST_RADIUS, LARGEST_RADIUS, SMALLEST_RADIUS = 0.7, 2.0, 1e-3
 # A noisy search stops when a step promises less than this many nats a row, or less than noise alone would.
 GAIN_PER_ROW = 2e-5
+# It also stops after so many steps that kept no such promise.
+IDLE_STEPS = 2
 ADAGRAD_EPSILON = 1e-6
 
 
@@ -151,18 +153,22 @@ def quasi_newton(
         point = evaluate(theta)
         value, g = point.value, point.gradient
         history.add("stochastic", theta, value, g, value_se=point.value_se)
+        idle = 0
         for _ in range(max_iter):
             step = _step(H, g, theta, bounds, radius)
             promised, chance = _gain(H, g, step), _chance(H, point.covariance, step)
-            if promised <= max(GAIN_PER_ROW * rows, chance):
+            enough = max(GAIN_PER_ROW * rows, chance)
+            if promised <= enough:
                 return Found(
                     theta, value, True, False, f"a further step promises {promised:.2g} nats, noise alone {chance:.2g}"
                 )
             new = evaluate(theta + step)
-            history.add("stochastic", theta + step, new.value, new.gradient, value_se=new.value_se)
             gained = 0.5 * float(step @ (g + new.gradient))
+            more = {"value_se": new.value_se, "promised": promised, "gained": gained, "chance": chance}
+            history.add("stochastic", theta + step, new.value, new.gradient, **more)
             H = _updated(H, step, g - new.gradient)
             if gained > 0:
+                idle = idle + 1 if gained <= enough else 0
                 longest = float(np.abs(step).max())
                 if gained > 0.5 * promised:
                     radius = min(max(radius, 2.0 * longest), LARGEST_RADIUS)
@@ -171,6 +177,8 @@ def quasi_newton(
                 radius = 0.25 * float(np.abs(step).max())
                 if radius < SMALLEST_RADIUS:
                     return Found(theta, value, True, False, "no step gains anything")
+            if idle == IDLE_STEPS:
+                return Found(theta, value, True, False, f"{idle} steps gained no more than {enough:.2g} nats each")
     except KeyboardInterrupt:
         if not np.isfinite(value):
             raise
