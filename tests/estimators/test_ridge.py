@@ -33,13 +33,17 @@ def dense(kernel, X, y, Z, alpha, weights=None):
     return kernel(Z, X) @ np.linalg.solve(kernel(X) + np.diag(noise), y)
 
 
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg", "pcg"])
 @pytest.mark.parametrize("rows", [100, 400])
-def test_agrees_with_scikit_learn(data, rows):
+def test_agrees_with_scikit_learn(data, rows, solver):
     X, Y, Z = data
     X, Y = X[:rows], Y[:rows]
-    ours = KernelRidge(RBF(1.5), alpha=0.1).fit(X, Y)
+    ours = KernelRidge(RBF(1.5), alpha=0.1, solver=solver, random_state=0).fit(X, Y)
     theirs = kernel_ridge.KernelRidge(kernel="rbf", gamma=1 / (2 * 1.5**2), alpha=0.1).fit(X, Y)
-    assert ours.path_ == ("numpy" if rows == 100 else "fused")
+    iterative = "numpy" if rows == 100 else "fused"
+    assert ours.path_ == ("dense" if solver in ("auto", "cholesky") else iterative)
+    assert ours.solver_ == ("Cholesky" if ours.path_ == "dense" else "conjugate gradients")
+    assert (ours.preconditioner_ == "none") == (solver != "pcg")
     assert ours.converged_
     assert np.abs(ours.predict(Z) - theirs.predict(Z)).max() < 1e-6
 
@@ -81,22 +85,33 @@ def test_predicts_in_blocks(data, monkeypatch):
 
 def test_float32_is_close(data):
     X, Y, Z = data
-    single, double = (KernelRidge(RBF(), alpha=0.5, dtype=t).fit(X, Y) for t in ("float32", "float64"))
+    single, double = (KernelRidge(RBF(), alpha=0.5, solver="cg", dtype=t).fit(X, Y) for t in ("float32", "float64"))
     assert np.abs(single.predict(Z) - double.predict(Z)).max() < 1e-3
 
 
 def test_not_converging_is_said_with_a_remedy(data):
     X, Y, _ = data
     with pytest.warns(ConvergenceWarning, match=r"max iter after 2 iterations.*raise max_iter"):
-        model = KernelRidge(RBF(), alpha=1e-3, max_iter=2).fit(X[:90], Y[:90])
+        model = KernelRidge(RBF(), alpha=1e-3, solver="cg", max_iter=2).fit(X[:90], Y[:90])
     assert not model.converged_
     assert model.n_iter_ == 2
+
+
+def test_weights_without_a_penalty(data):
+    """Equal rows have no factor without a penalty; conjugate gradients find the weights of least length."""
+    X, Y, _ = data
+    X, y = np.vstack([X[:30], X[:30]]), np.append(Y[:30, 0], Y[:30, 0])
+    with pytest.warns(ConvergenceWarning, match="not positive definite"):
+        KernelRidge(RBF(0.5), alpha=0.0, solver="cholesky").fit(X, y)
+    model = KernelRidge(RBF(0.5), alpha=0.0).fit(X, y)
+    assert model.solver_ == "conjugate gradients"
+    assert np.allclose(model.predict(X), y, atol=1e-5)
 
 
 def test_verbose_reports(data, monkeypatch, capsys):
     X, Y, _ = data
     monkeypatch.setattr(ridge, "REPORT_SECONDS", 0.0)
-    KernelRidge(RBF(), verbose=True).fit(X[:50], Y[:50])
+    KernelRidge(RBF(), solver="cg", verbose=True).fit(X[:50], Y[:50])
     assert "largest relative residual" in capsys.readouterr().out
 
 
@@ -132,13 +147,17 @@ def test_clones_pickles_and_grid_search(data):
         ({"kernel": RBF([1.0, 2.0])}, "2 length scales for 3 columns of X"),
         ({"rtol": -1.0}, "rtol must be finite"),
         ({"max_iter": 1.5}, "max_iter must be a whole number"),
+        ({"solver": "lu"}, "solver must be one of"),
+        ({"preconditioner": "best"}, "preconditioner must be one of"),
+        ({"rank": 0}, "rank must be a whole number"),
+        ({"solver": "cholesky", "max_memory": 1e3}, "max_memory allows"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"threads": 0}, "threads must be a whole number"),
     ],
 )
 def test_refuses(data, settings, message):
     X, Y, _ = data
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError, MemoryError), match=message):
         KernelRidge(**settings).fit(X, Y)
 
 

@@ -24,24 +24,30 @@ def check(settings: Any) -> None:
     checks.choice("mean", settings.mean, MEANS)
     if settings.optimizer is not None:
         checks.choice("optimizer", settings.optimizer, OPTIMIZERS)
-    checks.choice("solver", settings.solver, SOLVERS)
-    checks.choice("preconditioner", settings.preconditioner, tuple(FAMILIES))
+    check_solver(settings)
     checks.choice("variance", settings.variance, VARIANCES)
     checks.number("rtol", settings.rtol, strict=True)
-    checks.number("max_memory", settings.max_memory, strict=True)
     checks.count("n_restarts_optimizer", settings.n_restarts_optimizer, low=0)
     if settings.recipe is not None:
         checks.choice("recipe", settings.recipe, RECIPES)
-    for name in ("max_iter", "rank"):
-        if getattr(settings, name) is not None:
-            checks.count(name, getattr(settings, name))
+    if settings.max_iter is not None:
+        checks.count("max_iter", settings.max_iter)
 
 
-def dense(settings: Any, n: int) -> bool:
+def check_solver(settings: Any) -> None:
+    """Raise an error for a way to solve that does not exist."""
+    checks.choice("solver", settings.solver, SOLVERS)
+    checks.choice("preconditioner", settings.preconditioner, tuple(FAMILIES))
+    checks.number("max_memory", settings.max_memory, strict=True)
+    if settings.rank is not None:
+        checks.count("rank", settings.rank)
+
+
+def dense(settings: Any, n: int, most: int = EXACT_ROWS) -> bool:
     """Return whether A is stored and factorised."""
     if settings.solver == "cholesky":
         return True
-    return settings.solver == "auto" and n <= EXACT_ROWS and DENSE_COPIES * 8.0 * n * n <= settings.max_memory
+    return settings.solver == "auto" and n <= most and DENSE_COPIES * 8.0 * n * n <= settings.max_memory
 
 
 def preconditioner(settings: Any) -> str | None:

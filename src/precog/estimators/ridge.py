@@ -1,4 +1,4 @@
-"""Kernel ridge regression by conjugate gradients."""
+"""Kernel ridge regression, by a dense factor or by preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from precog import checks
-from precog.estimators import setup
+from precog.estimators import choices, setup
+from precog.inference.conclude import described
+from precog.inference.preconditioned import preconditioner
 from precog.kernels import RBF, Kernel, from_sklearn
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array
-from precog.operators import Gram
-from precog.solvers import PCG, Solution
+from precog.operators import Gram, Noisy
+from precog.solvers import PCG, Cholesky, Solution
+from precog.solvers.choice import DENSE_ROWS
 
 # Rows of new inputs that are predicted at a time: what is held for them stays under some tens of megabytes.
 PREDICT_ROWS = 65_536
@@ -29,8 +32,9 @@ REPORT_SECONDS = 1.0
 class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: f(x) = Σᵢ cᵢ k(xᵢ, x) with (K + α I) c = y, solved without storing K.
 
-    Time is n² kernel entries for each step of conjugate gradients and memory a few copies of the inputs. There is no
-    intercept; centre y, or add a constant to the kernel.
+    Up to 3,000 rows by a dense factor; above, by preconditioned conjugate gradients, whose time is n² kernel entries
+    for each step and whose memory is the preconditioner and a few copies of the inputs. There is no intercept; centre
+    y, or add a constant to the kernel.
 
     Parameters
     ----------
@@ -38,14 +42,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         None takes an RBF kernel whose length scale is the root of the inputs' total variance, √d for standardised ones.
     alpha : float or array-like of shape (n_targets,), default=1.0
         Ridge penalty, the variance of the noise in Gaussian process terms.
+    solver : {"auto", "cholesky", "cg", "pcg"}, default="auto"
+        A dense factor, or conjugate gradients without or with a preconditioner; "auto" chooses by the number of rows,
+        and does without what alpha is too small for.
+    preconditioner : str, default="auto"
+        A name that `precog.precond.make` knows.
+    rank : int, default=None
+        Rank of the preconditioner; None leaves it to the preconditioner.
     rtol : float, default=None
         Relative residual at which a target is solved; None takes 1e-8 in float64 and 1e-4 in float32.
     max_iter : int, default=None
         Largest number of steps; None allows ten for each row.
     dtype : {"float64", "float32"}, default="float64"
         Type of the kernel entries.
+    max_memory : float, default=2e9
+        Bytes that a dense factor or a preconditioner may take.
     threads : int, default=None
         Threads for the products; None takes all CPUs that the process may use.
+    random_state : int, RandomState, Generator or None, default=None
+        For the preconditioner.
     verbose : bool, default=False
         Print the step and the largest residual about once a second.
 
@@ -64,7 +79,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     converged_ : bool
         Whether all of them reached rtol.
     path_ : str
-        How the kernel matrix was multiplied: "numpy", "fused", "panels" or "objects".
+        How the kernel matrix was multiplied: "numpy", "fused", "panels" or "objects"; "dense" where it was factorised.
+    solver_, preconditioner_ : str
+        What ran, and why.
     n_features_in_ : int
         Number of features, for kernels on vectors.
 
@@ -83,24 +100,35 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kernel: Any = None,
         *,
         alpha: Any = 1.0,
+        solver: str = "auto",
+        preconditioner: str = "auto",
+        rank: int | None = None,
         rtol: float | None = None,
         max_iter: int | None = None,
         dtype: Any = "float64",
+        max_memory: float = 2e9,
         threads: int | None = None,
+        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.rank = rank
         self.rtol = rtol
         self.max_iter = max_iter
         self.dtype = dtype
+        self.max_memory = max_memory
         self.threads = threads
+        self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve for the weights; a sample weight of w counts a row w times."""
         dtype = checks.choice("dtype", self.dtype, ("float32", "float64"))
-        solver = PCG(rtol=RTOL[dtype] if self.rtol is None else self.rtol, max_iter=self.max_iter)
+        choices.check_solver(self)
+        settings = PCG(rtol=RTOL[dtype] if self.rtol is None else self.rtol, max_iter=self.max_iter)
         X, y = self._training(X, y)
         weights = setup.weights_of(sample_weight, len(y))
         alpha = _penalties(self.alpha, y)
@@ -110,7 +138,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             y, weights = y[kept], weights[kept]
         self.kernel_ = self._resolved(X, weights)
         gram = Gram(self.kernel_, X, dtype=dtype, threads=self.threads)
-        solutions = self._solve(gram, y, alpha, weights, solver)
+        solutions = self._solve(gram, y, alpha, weights, settings)
         self._keep(gram, solutions, y)
         return self
 
@@ -131,21 +159,35 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return RBF(np.sqrt(variance) if variance > 0 else 1.0)
 
     def _solve(
-        self, gram: Gram, y: Array, alpha: Array, weights: Array | None, solver: PCG
+        self, gram: Gram, y: Array, alpha: Array, weights: Array | None, settings: PCG
     ) -> list[tuple[Any, Solution]]:
         """Return (targets, solution) for each different penalty."""
         Y = y[:, None] if y.ndim == 1 else y
         each = np.broadcast_to(alpha, Y.shape[1])
-        report = _Report() if self.verbose else None
+        seed = int(setup.generator(self.random_state).integers(2**32))
         solutions = []
         for value in np.unique(each):
             targets = np.flatnonzero(each == value)
-            noisy = gram + (value if weights is None else value / weights)
-            solution = solver.solve(noisy, Y[:, targets], callback=report)
+            solution = self._solution(
+                gram + (value if weights is None else value / weights), Y[:, targets], settings, seed
+            )
             solutions.append((targets, solution))
             if not solution.ok:
                 warnings.warn(f"KernelRidge: {solution.describe()}", ConvergenceWarning, stacklevel=3)
         return solutions
+
+    def _solution(self, A: Noisy, Y: Array, settings: PCG, seed: int) -> Solution:
+        self.preconditioner_ = "none"
+        if choices.dense(self, len(A), DENSE_ROWS):
+            solution = Cholesky(rtol=settings.rtol, max_memory=self.max_memory).solve(A, Y)
+            # A matrix that is singular as computed has no factor; conjugate gradients still find weights.
+            if solution.ok or self.solver == "cholesky":
+                return solution
+        P = None
+        if self.solver == "pcg" or (self.solver == "auto" and np.min(A.noise) > 0):
+            P = preconditioner(self.preconditioner, A, self.rank, seed, self.max_memory)
+            self.preconditioner_ = described(P)
+        return settings.solve(A, Y, precond=P, callback=_Report() if self.verbose else None)
 
     def _keep(self, gram: Gram, solutions: list[tuple[Any, Solution]], y: Array) -> None:
         coefficients = np.empty((len(y), 1 if y.ndim == 1 else y.shape[1]))
@@ -158,7 +200,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_iter_ = max(solution.iterations for _, solution in solutions)
         self.products_ = sum(solution.products for _, solution in solutions)
         self.converged_ = all(solution.ok for _, solution in solutions)
-        self.path_ = gram.path
+        self.path_ = gram.path or "dense"
+        self.solver_ = solutions[0][1].solver
 
     def predict(self, X: Any) -> Array:
         """Return f at the rows of X, a block of rows at a time."""

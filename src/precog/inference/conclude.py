@@ -117,12 +117,15 @@ def _certificate(value: float, error: float, bound: float, solution: Solution, P
         solution.iterations,
         solution.products + products,
         f"{solution.solver}, {solution.precision} products",
-        "none" if P is None else _described(P),
+        described(P),
         "" if solution.ok else solution.describe(),
     )
 
 
-def _described(P: Any) -> str:
+def described(P: Any) -> str:
+    """Return what a preconditioner is and why it was chosen, in words."""
+    if P is None:
+        return "none"
     built = getattr(P, "built", None)
     if built is None:
         return type(P).__name__.lower()
