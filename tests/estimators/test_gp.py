@@ -204,6 +204,41 @@ def test_interrupted_fits_keep_the_best_point(data, monkeypatch):
     assert np.isfinite(model.predict(Z)).all()
 
 
+class Listener:
+    """A callback of scikit-learn that counts, and asks for an end after some evaluations."""
+
+    def __init__(self, last=None):
+        self.last, self.heard, self.open = last, [], 0
+
+    def setup(self, estimator, context):
+        self.open += 1
+
+    def teardown(self, estimator, context):
+        self.open -= 1
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X):
+        self.heard.append((context.task_name, X.shape))
+        return self.last is not None and len(self.heard) >= self.last
+
+
+def test_callbacks_of_scikit_learn(data):
+    pytest.importorskip("sklearn.callback", reason="this version of scikit-learn has no callbacks")
+    X, y, Z = data
+    listener = Listener()
+    model = GPRegressor(KERNEL, random_state=0).set_callbacks(listener).fit(X, y)
+    assert [name for name, _ in listener.heard] == ["exact"] * model.n_iter_ + ["fit"]
+    assert all(shape == X.shape for _, shape in listener.heard)
+    assert listener.open == 0
+    stopping = Listener(last=3)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        stopped = GPRegressor(KERNEL, random_state=0).set_callbacks(stopping).fit(X, y)
+    assert stopped.n_iter_ == 3
+    assert np.isfinite(stopped.predict(Z)).all()
+
+
 def test_clones_pickles_and_starts_warm(data):
     X, y, Z = data
     model = GPRegressor(KERNEL, warm_start=True, random_state=0).fit(X, y)

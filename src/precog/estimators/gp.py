@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from precog import checks
 from precog.estimators import choices, setup
+from precog.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from precog.estimators.plan import Plan, plan
 from precog.estimators.progress import Reporter
 from precog.inference import Certificate, History, Learning, Learnt, Model, Posterior, basis, conclude, learn
@@ -29,7 +30,7 @@ from precog.solvers import PCG
 DEFAULT_MEMORY = 2e9
 
 
-class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class GPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = f(x) + noise with f ~ GP(mean, kernel), learnt by maximum likelihood.
 
     Up to 5,000 rows everything is exact, by a dense Cholesky factor. Above, likelihoods, gradients and predictions come
@@ -164,6 +165,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, noise: Any = None) -> Self:
         """Learn the hyperparameters and solve for the weights.
 
@@ -172,6 +174,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         choices.check(self)
         X, y = self._training(X, y)
+        tasks = Tasks(self, X, y)
         weights, known = setup.weights_of(sample_weight, len(y)), setup.noise_of_rows(noise, len(y))
         if weights is not None:
             kept = np.flatnonzero(weights)
@@ -189,12 +192,18 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets = made.targets if isinstance(made, Merged) else made
         rng = setup.generator(self.random_state)
         with Reporter(verbose=self.verbose) as reporter:
-            history = History(listener=reporter)
+
+            def listener(row: dict[str, Any]) -> None:
+                reporter(row)
+                tasks.evaluated(row["stage"])
+
+            history = History(listener=listener)
             learning = choices.learning(self, targets.n)
             learnt = None if learning is None else learn(model, targets, learning, rng, history)
             final = model if learnt is None else learnt.model
             posterior, certificate = conclude(final, targets, choices.concluding(self, targets.n), rng)
         self._keep(posterior, certificate, learnt, history)
+        tasks.ended()
         return self
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
