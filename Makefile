@@ -33,6 +33,7 @@ bench: .venv/.ready  ## Time the fused products, the solvers and the preconditio
 
 bench-peers: .venv-peers/.ready  ## Time them next to PyTorch, KeOps and GPyTorch (KeOps needs a C++ compiler).
 	.venv-peers/bin/python benchmarks/gram.py --peers
+	.venv-peers/bin/python benchmarks/gp.py --peers
 
 clean:  ## Remove the environments and everything else that was made here.
 	rm -rf .venv .venv-oldest .venv-peers build dist demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gp_peers import gpytorch_gradient
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 from table import Row, race, show
@@ -254,9 +255,40 @@ def likelihood(preconditioner: str) -> Iterator[Row]:
         yield Row(f"estimated likelihood, noise {noise:g}: relative", off / abs(exact.value), 5e-3, "at most")
 
 
+def peers() -> Iterator[Row]:
+    """One stochastic gradient on Power Plant, y and four probes to 1e-2, against GPyTorch's by its defaults."""
+    fold = Fold.of("powerplant", 0)
+    targets = Targets(fold.X, fold.y[:, None], np.zeros((len(fold.X), 0)))
+    for length, noise in ((1.0, 0.1), (0.3, 0.03)):
+        model = Model(1.0 * RBF(np.full(fold.X.shape[1], length)), noise, (1e-6, 1e2))
+        theirs = gpytorch_gradient(fold.X, fold.y, np.full(fold.X.shape[1], length), 1.0, noise)
+        seeds = iter(range(1000))
+
+        def ours(model: Model = model, seeds: Iterator[int] = seeds) -> Any:
+            A, rng = targets.operator(model), np.random.default_rng(next(seeds))
+            P = precond.make("auto", A, rng=rng)
+            return estimate(
+                model, targets, A, P, solver=solvers.PCG(rtol=1e-2), probing=Probing(4, 4), rng=rng
+            ).gradient
+
+        exact = marginal(model, targets).gradient
+        error = [np.sqrt(np.mean([np.sum((g() - exact) ** 2) for _ in range(5)])) for g in (ours, theirs)]
+        times = race(5, ours=ours, theirs=theirs)
+        case, detail = (
+            f"length scales {length:g}, noise {noise:g}",
+            f"{times['ours']:.2f} s against {times['theirs']:.2f} s",
+        )
+        yield Row(
+            f"GPyTorch's time over ours, one gradient, {case}", times["theirs"] / times["ours"], 8.0, "at least", detail
+        )
+        detail = f"{error[0]:.3g} against {error[1]:.3g}, length of the exact one {np.linalg.norm(exact):.3g}"
+        yield Row(f"its error over ours, {case}", error[1] / error[0], 5.0, "at least", detail)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="groups whose name holds this word")
+    parser.add_argument("--peers", action="store_true", help="one gradient against GPyTorch's, and nothing else")
     parser.add_argument("--folds", type=int, default=3, help="folds of each data set")
     parser.add_argument("--preconditioner", default="auto", help="a name that precog.precond.make knows")
     options = parser.parse_args()
@@ -273,6 +305,8 @@ def main() -> None:
         "raw": lambda: matern(folds, logarithm=False),
         "recipe": recipe,
     }
+    if options.peers:
+        groups = {"peers": peers}
     show("gp", (row for name, group in groups.items() if options.only in name for row in group()))
 
 

@@ -26,10 +26,14 @@ from precog.precond.woodbury import Woodbury
 STEPS_PER_ROOT = 15.0
 # Neighbours cost as much as this many steps more than the factor alone does.
 STEPS_SAVED = 35.0
+# Factors are judged when they have the quarter of their rank that may serve under neighbours.
+QUARTER = 4
 # A factor is complete when what it leaves out is this share of the noise, which five steps make up for.
 COMPLETE = 0.1
-# Where three quarters of the pivots take off less than this share of the trace, the factor helps neighbours little.
-FLAT = 0.3
+# Where a quarter of the rank promises so many times STEPS_SAVED for all of it, the other pivots are not worth a try.
+HOPELESS = 2.0
+# Where the second half of that quarter takes off less than this share of the trace, it helps neighbours little.
+FLAT = 0.16
 # Operations a second when factors are built, for the budget of time; measured on two cores.
 RATE = 5e10
 # Numbers held while a factor is built and in use, over its own, and bytes a neighbour takes: L and L', with places.
@@ -57,18 +61,21 @@ def auto(
     wanted = default_rank(n) if rank is None else min(checks.count("rank", rank), n)
     affordable = int(min(max_memory / (OVERHEAD * n * kept.itemsize), np.sqrt(max_seconds * RATE / (4.0 * n))))
     noise = float(problem.noise.sum())
-    factor = factors.random_pivots(problem, max(min(wanted, affordable), 1), rng, kept, COMPLETE * noise)
-    left = factor.trace / noise
+    most, refusal = max(min(wanted, affordable), 1), _why_no_neighbours(problem, max_memory, max_seconds)
+    outlook = Outlook(most, noise)
+    hopeless = (lambda rank, trace: False) if refusal else outlook.hopeless
+    factor = factors.random_pivots(problem, most, rng, kept, COMPLETE * noise, hopeless)
+    left = outlook.foretold if outlook.given_up else factor.trace / noise
     steps = STEPS_PER_ROOT * float(np.sqrt(left))
-    found = f"rank {factor.rank} leaves {left:.2g} times the noise, which promises about {max(steps, 2.0):.0f} steps"
+    leaves = f"foretells that rank {most} leaves" if outlook.given_up else "leaves"
+    found = f"rank {factor.rank} {leaves} {left:.2g} times the noise, which promises about {max(steps, 2.0):.0f} steps"
     if affordable < wanted:
         found += f" (rank {wanted} is beyond the budget)"
     if steps <= STEPS_SAVED:
         return with_diagonal("rpcholesky", problem, factor, "drop", started, f"{found}: low rank alone")
-    refusal = _why_no_neighbours(problem, max_memory, max_seconds)
     if refusal:
         return with_diagonal("rpcholesky", problem, factor, "drop", started, f"{found}; {refusal}")
-    helpful = _prefix(problem, factor, dtype)
+    helpful = _prefix(problem, factor, most, dtype)
     also = f" on the first {helpful.rank} pivots" if helpful.rank else ""
     return conditioned(problem, helpful, NEIGHBOURS, rng, started, f"{found}: {NEIGHBOURS} neighbours{also}")
 
@@ -84,11 +91,31 @@ def _why_no_neighbours(problem: Problem, max_memory: float, max_seconds: float) 
     return ""
 
 
-def _prefix(problem: Problem, factor: Factor, dtype: Any) -> Factor:
-    """Return the first quarter of the factor, or none of it where the other three hardly lower the trace."""
-    k = factor.rank // 4
-    d = np.asarray(problem.K.diag(), dtype=np.float64)
-    d -= np.einsum("ik,ik->i", factor.F[:, :k], factor.F[:, :k], dtype=np.float64)
-    if factor.trace > (1.0 - FLAT) * d.sum():
+class Outlook:
+    """What a growing factor foretells of its full rank: the trace that it leaves falls like a power of the rank."""
+
+    def __init__(self, most: int, noise: float) -> None:
+        self.most, self.noise = most, noise
+        self.trail: list[tuple[int, float]] = []
+        self.foretold, self.given_up = np.inf, False
+
+    def hopeless(self, rank: int, trace: float) -> bool:
+        """Return whether a quarter of the pivots says that all of them would leave far too much."""
+        self.trail.append((rank, trace))
+        (k, t), last = self.trail[0], self.trail[-1]
+        if last[0] < self.most // QUARTER or last[0] == k:
+            return False
+        power = np.log(t / last[1]) / np.log(last[0] / k)
+        self.foretold = float(last[1] * (last[0] / self.most) ** power) / self.noise
+        self.given_up = STEPS_PER_ROOT * float(np.sqrt(self.foretold)) > HOPELESS * STEPS_SAVED
+        return self.given_up
+
+
+def _prefix(problem: Problem, factor: Factor, most: int, dtype: Any) -> Factor:
+    """Return the first quarter of what the factor was to be, or none of it where its second half takes off little."""
+    k = min(max(most // QUARTER, 1), factor.rank)
+    full = np.asarray(problem.K.diag(), dtype=np.float64)
+    half, d = (full - np.einsum("ik,ik->i", F, F, dtype=np.float64) for F in (factor.F[:, : k // 2], factor.F[:, :k]))
+    if d.sum() > (1.0 - FLAT) * half.sum():
         return no_factor(problem, dtype)
     return Factor(factors.cut(factor.F, k), np.maximum(d, 0.0), factor.pivots[:k], factor.entries)

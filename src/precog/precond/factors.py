@@ -10,7 +10,7 @@ candidates kept before it have been eliminated from H.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,8 +87,18 @@ def greedy(problem: Problem, rank: int, dtype: Any, tolerance: float = 0.0) -> F
     return Factor(cut(F, len(pivots)), d, np.array(pivots, dtype=np.intp), problem.n * len(pivots))
 
 
-def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: Any, tolerance: float = 0.0) -> Factor:
-    """Return the randomly pivoted Cholesky factor of at most this rank, or of less once tr(K - F F') <= tolerance."""
+def random_pivots(
+    problem: Problem,
+    rank: int,
+    rng: np.random.Generator,
+    dtype: Any,
+    tolerance: float = 0.0,
+    hopeless: Callable[[int, float], bool] = lambda rank, trace: False,
+) -> Factor:
+    """Return the randomly pivoted Cholesky factor of at most this rank, or of less once t = tr(K - F F') <= tolerance.
+
+    hopeless: hears the rank and t after every block, and may end it there.
+    """
     K = problem.K.astype(dtype)
     n = problem.n
     F, d = tall(n, rank, dtype), np.asarray(problem.K.diag(), dtype=np.float64).copy()
@@ -110,6 +120,8 @@ def random_pivots(problem: Problem, rank: int, rng: np.random.Generator, dtype: 
         _extend(K, F, k, chosen, L, d)
         pivots = np.append(pivots, chosen)
         entries += n * len(chosen)
+        if hopeless(len(pivots), float(d.sum())):
+            break
     return Factor(cut(F, len(pivots)), d, pivots, entries)
 
 
