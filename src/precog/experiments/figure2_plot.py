@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 # Colours that people who see few of them tell apart, by the name of the solver.
 COLOURS = {"CG": "#E08A00", "PCG": "#0072B2", "CHOL": "#009E73", "DEFAULT": "#C2185B"}
 FURTHER_COLOURS = ("#6A51A3", "#8C564B", "#56B4E9", "#404040")
-TITLES = {"ARD": "one length scale for each input (ARD)", "RBF": "one length scale for all inputs (isotropic)"}
-LABELS = {"rmse": "RMSE, standardised", "error_rate": "error rate", NLL: "negative log likelihood, per point"}
+TITLES = {"ARD": "ARD kernel: a length scale for each input", "RBF": "Isotropic kernel: one length scale for all inputs"}
+LABELS = {"rmse": "RMSE", "error_rate": "error rate", NLL: "negative log likelihood\nper held-out point"}
 
 # Inches.
-WIDTH, LEFT, RIGHT, BETWEEN = 7.2, 0.55, 0.12, 0.62
-HEIGHT, ABOVE, TOP, BOTTOM = 1.9, 0.46, 0.36, 0.86
+WIDTH, LEFT, RIGHT, BETWEEN = 7.2, 0.55, 0.12, 0.78
+HEIGHT, ABOVE, TOP, BOTTOM = 1.9, 0.52, 0.24, 0.82
 # Samples of a mean curve, and how much room is left around all of them.
 SAMPLES, MARGIN = 240, 0.06
 # Values so far above where curves end, in their spread there, are cut: a first step may lead anywhere.

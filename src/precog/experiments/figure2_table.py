@@ -187,5 +187,5 @@ def summary(pairs: Sequence[Pair], book: Book) -> list[str]:
 
 
 def _line(label: str, *cells: str) -> str:
-    widths = (7, 10, 18, 18, 13, 13, 9, 9)
+    widths = (6, 9, 17, 18, 13, 13, 9, 9)
     return f"  {label:<24}{''.join(f'{cell:>{width}}' for cell, width in zip(cells, widths, strict=False))}".rstrip()
