@@ -24,14 +24,19 @@ if TYPE_CHECKING:
 # Colours that people who see few of them tell apart, by the name of the solver.
 COLOURS = {"CG": "#E08A00", "PCG": "#0072B2", "CHOL": "#009E73", "DEFAULT": "#C2185B"}
 FURTHER_COLOURS = ("#6A51A3", "#8C564B", "#56B4E9", "#404040")
-TITLES = {"ARD": "ARD kernel: a length scale for each input", "RBF": "Isotropic kernel: one length scale for all inputs"}
+TITLES = {
+    "ARD": "ARD kernel: a length scale for each input",
+    "RBF": "Isotropic kernel: one length scale for all inputs",
+}
 LABELS = {"rmse": "RMSE", "error_rate": "error rate", NLL: "negative log likelihood\nper held-out point"}
 
 # Inches.
 WIDTH, LEFT, RIGHT, BETWEEN = 7.2, 0.55, 0.12, 0.78
-HEIGHT, ABOVE, TOP, BOTTOM = 1.9, 0.52, 0.24, 0.82
-# Samples of a mean curve, and how much room is left around all of them.
-SAMPLES, MARGIN = 240, 0.06
+HEIGHT, ABOVE, TOP, BOTTOM = 1.9, 0.5, 0.16, 0.82
+# Samples of a mean curve, how much room is left around all of them, and points on it that its name may stand at.
+SAMPLES, MARGIN, PLACES = 240, 0.06, 25
+# Points from a curve to its name, and how many points of a curve its end counts for.
+GAP, END = 4.5, 20
 # Values so far above where curves end, in their spread there, are cut: a first step may lead anywhere.
 REACH = 6.0
 SIZES = {
@@ -45,8 +50,8 @@ SIZES = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-NOTE = "Solid: computed here, on the same folds for all methods.  Seconds of learning; predictions are not counted."
-PUBLISHED_NOTE = "Dashed: published, on other folds and sixteen cores, with the seconds of predictions."
+NOTE = "Means over folds.  Solid: computed here, the seconds those of learning, without predictions."
+PUBLISHED_NOTE = "Dashed: published, on other folds, the seconds those of learning and predictions on sixteen cores."
 
 
 def save(book: Book, kernel: str, path: Path, published: Sequence[Row]) -> None:
@@ -179,13 +184,16 @@ def _name(axes: Axes, drawn: Sequence[Drawn], curves: Sequence[Curve]) -> None:
     """Write the name of each curve beside it, where it covers the least."""
     from matplotlib import patheffects
 
-    points = axes.transData.transform(np.concatenate([_points(curve) for curve in curves]))
-    box = axes.get_window_extent()
     dots = axes.figure.dpi / 72
+    lines = [_traced(axes.transData.transform(_points(curve)), dots) for curve in curves]
+    # An end tells more than any other part of a curve.
+    points = np.concatenate([*lines, np.repeat([line[-1] for line in lines], END, axis=0)])
+    box = axes.get_window_extent()
     taken: list[Array] = []
     for one in drawn:
         size = np.array([4.4 * len(one.title), 8.0]) * dots
-        places = _places(axes.transData.transform(_points(one.curve)), size, 4.0 * dots)
+        own = _traced(axes.transData.transform(_points(one.curve)), dots)
+        places = _places(own, size, GAP * dots)
         best = min(places, key=lambda place: _covered(place, size, points, taken, box.get_points()))
         taken.append(np.array([best, best + size]))
         x, y = axes.transData.inverted().transform(best + 0.5 * size)
@@ -205,14 +213,26 @@ def _points(curve: Curve) -> Array:
     return np.column_stack([curve.seconds, curve.values])
 
 
+def _traced(points: Array, spacing: float) -> Array:
+    """Return points at even distances along a line through these."""
+    lengths = np.r_[0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T))]
+    at = np.linspace(0.0, lengths[-1], max(int(lengths[-1] / spacing), 1) + 1)
+    return np.column_stack([np.interp(at, lengths, column) for column in points.T])
+
+
 def _places(points: Array, size: Array, gap: float) -> list[Array]:
-    """Return lower left corners for a text beside a curve: right of its end, and above and below points on it."""
-    right = points[-1] + [gap, -0.5 * size[1]]
-    along = points[np.linspace(len(points) - 1, 0, 13).astype(int)]
-    middle = np.array([0.5 * size[0], 0.0])
-    above = [point - middle + [0.0, gap] for point in along]
-    below = [point - middle - [0.0, gap + size[1]] for point in along]
-    return [right, *(place for both in zip(above, below, strict=True) for place in both)]
+    """Return lower left corners for a text: right of a curve's end, then around points on it, from its end on."""
+    width, height = size
+    sides = np.array(
+        [
+            [gap, -0.5 * height],
+            [-0.5 * width, gap],
+            [-0.5 * width, -gap - height],
+            [-gap - width, -0.5 * height],
+        ]
+    )
+    along = points[np.linspace(len(points) - 1, 0, PLACES).astype(int)]
+    return [point + side for point in along for side in sides]
 
 
 def _covered(place: Array, size: Array, points: Array, taken: Sequence[Array], box: Array) -> float:
