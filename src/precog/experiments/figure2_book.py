@@ -74,7 +74,8 @@ class Book:
         self.folder = folder
         records = read_csv(folder / RUNS_FILE, RUN_COLUMNS)
         runs = [Run(**{f.name: TYPES[str(f.type)](record[f.name]) for f in fields(Run)}) for record in records]
-        self.runs = {run.key: run for run in runs}
+        # A run whose path is lost has to be made again.
+        self.runs = {run.key: run for run in runs if self._place(run.key).exists()}
         self.rows = figure2_rows.read(folder / figure2_rows.FILE)
 
     def add(self, key: Key, recorded: Recorded, *, train: int, test: int, budget: float) -> Run:
