@@ -263,12 +263,14 @@ def test_predictions_do_not_count(small, tmp_path, monkeypatch):
     monkeypatch.setitem(figure2.BY_SOLVER, "CG", slow)
     began = time.perf_counter()
     result, _ = run(tmp_path, methods=["cg"], steps=8)
-    assert time.perf_counter() - began > 0.08 + 3 * 0.05
+    elapsed = time.perf_counter() - began
+    # Three evaluations are the best so far, of which each is predicted with once, for a twentieth of a second.
     found = result.runs[key("CG")]
+    assert found.seconds < elapsed - 3 * 0.05
     rows = [row for row in Book(tmp_path).rows if row.metric == ERROR]
     path = Book(tmp_path).path(key("CG"))
     assert [row.seconds for row in rows] == [evaluation.seconds for evaluation in path]
-    assert np.max(np.diff([row.seconds for row in rows])) < 0.05
+    assert [row.value for row in rows] == [0, 1, 2, 2, 2, 2, 2, 0]
     assert rows[-1].seconds <= found.seconds + 1e-5
 
 
