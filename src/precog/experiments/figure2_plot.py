@@ -240,5 +240,5 @@ def _covered(place: Array, size: Array, points: Array, taken: Sequence[Array], b
     low, high = place, place + size
     lines = int(((points > low) & (points < high)).all(axis=1).sum())
     texts = sum(bool((low < other[1]).all() and (high > other[0]).all()) for other in taken)
-    outside = bool((low < box[0]).any() or (high > box[1] + [size[0], 0.0]).any())
+    outside = bool((low < box[0]).any() or (high > box[1]).any())
     return lines + 1e4 * texts + 1e5 * outside
