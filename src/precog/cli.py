@@ -94,6 +94,41 @@ def reproductions() -> "typer.Typer":
             print(error, file=sys.stderr)
             raise typer.Exit(1) from None
 
+    @group.command("cutajar2016-fig2")
+    def figure2(
+        out: Annotated[Path, typer.Option(help="Folder of the results; an interrupted run goes on.")] = Path("fig2"),
+        datasets: Annotated[str, typer.Option(help="Such as concrete,powerplant; all by default.")] = "",
+        kernels: Annotated[str, typer.Option(help="ARD or RBF (isotropic); both by default.")] = "",
+        methods: Annotated[str, typer.Option(help="Such as pcg,default; all by default.")] = "",
+        folds: Annotated[int | None, typer.Option(help="Folds, 3 by default.")] = None,
+        budget: Annotated[
+            float | None, typer.Option(help="Seconds of learning for each method and fold; 60 to 1200 by default.")
+        ] = None,
+        predict_every: Annotated[int, typer.Option(help="Predict at every so many evaluations.")] = 1,
+        max_memory: Annotated[float, typer.Option(help="Gigabytes; above, dense methods are left out.")] = 8.0,
+        quick: Annotated[bool, typer.Option("--quick", help="A few minutes: concrete only, one fold.")] = False,
+        reference: Annotated[Path | None, typer.Option(help="Folder of the published fig2.csv.")] = None,
+    ) -> None:
+        """Held-out error and likelihood against seconds of learning: Figures 2 and 3 of Cutajar et al. (2016)."""
+        from precog.experiments import figure2 as experiment
+
+        try:
+            experiment.run(
+                out,
+                datasets=_names(datasets) or None,
+                kernels=_names(kernels) or None,
+                methods=_names(methods) or None,
+                folds=folds,
+                budget=budget,
+                predict_every=predict_every,
+                max_memory=1e9 * max_memory,
+                quick=quick,
+                reference=reference,
+            )
+        except (ImportError, ValueError) as error:
+            print(error, file=sys.stderr)
+            raise typer.Exit(1) from None
+
     return group
 
 

@@ -15,10 +15,11 @@ from precog.experiments import (
     figure1,
     figure1_methods,
     figure1_plot,
-    figure1_progress,
     figure1_rows,
     figure1_systems,
     figure1_table,
+    progress,
+    records,
 )
 from precog.experiments.figure1_book import TIMING_COLUMNS, Book
 from precog.experiments.figure1_rows import CELLS, Cell, Key, Row
@@ -137,8 +138,8 @@ def test_counts_are_those_of_the_solver(fakes, tmp_path):
 
 def test_steps_are_counted_as_in_the_published_code(fakes, tmp_path):
     run(tmp_path, datasets=["concrete"], preconditioners=["nystrom", "ski"], cells="1,-2")
-    records = figure1_rows.read_csv(tmp_path / "fig1_seconds.csv", TIMING_COLUMNS)
-    steps = {record["preconditioner"]: int(record["iterations"]) for record in records}
+    timings = records.read_csv(tmp_path / "fig1_seconds.csv", TIMING_COLUMNS)
+    steps = {record["preconditioner"]: int(record["iterations"]) for record in timings}
     rows = {key.preconditioner: row for key, row in figure1_rows.read(tmp_path / "fig1.csv").items()}
     # The last step of CG and PCG is not counted, that of the flexible solver is.
     assert rows["nystrom"].cg == steps["cg"] - 1
@@ -299,11 +300,11 @@ def test_preconditioner_that_cannot_be_built_leaves_the_others_alone(fakes, tmp_
 
 def test_seconds_are_kept(fakes, tmp_path):
     run(tmp_path, datasets=["concrete"], preconditioners=["nystrom"], cells="2,-2")
-    records = figure1_rows.read_csv(tmp_path / "fig1_seconds.csv", TIMING_COLUMNS)
-    assert {record["preconditioner"] for record in records} == {"cg", "nystrom"}
-    assert all(float(record[name]) >= 0 for record in records for name in ("build_seconds", "solve_seconds"))
-    assert all(int(record["products"]) >= int(record["iterations"]) > 0 for record in records)
-    assert {record["status"] for record in records} == {"CONVERGED"}
+    timings = records.read_csv(tmp_path / "fig1_seconds.csv", TIMING_COLUMNS)
+    assert {timing["preconditioner"] for timing in timings} == {"cg", "nystrom"}
+    assert all(float(timing[name]) >= 0 for timing in timings for name in ("build_seconds", "solve_seconds"))
+    assert all(int(timing["products"]) >= int(timing["iterations"]) > 0 for timing in timings)
+    assert {timing["status"] for timing in timings} == {"CONVERGED"}
 
 
 def test_another_file_is_not_overwritten(fakes, tmp_path):
@@ -369,15 +370,15 @@ def test_published_rows_are_found(published, tmp_path, monkeypatch):
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setenv("PRECOG_DATA", str(data))
-    assert figure1_rows.find_reference() == published
-    assert figure1_rows.find_reference(published.parent) == published
-    assert figure1_rows.find_reference(published) == published
+    assert records.find_reference(figure1_rows.FILE) == published
+    assert records.find_reference(figure1_rows.FILE, published.parent) == published
+    assert records.find_reference(figure1_rows.FILE, published) == published
     monkeypatch.setenv("PRECOG_DATA", str(published.parent))
-    assert figure1_rows.find_reference() == published
+    assert records.find_reference(figure1_rows.FILE) == published
     monkeypatch.delenv("PRECOG_DATA")
-    assert figure1_rows.find_reference() is None
+    assert records.find_reference(figure1_rows.FILE) is None
     with pytest.raises(ValueError, match="no published rows"):
-        figure1_rows.find_reference(data)
+        records.find_reference(figure1_rows.FILE, data)
 
 
 def test_run_says_whether_it_could_compare(fakes, published, tmp_path):
@@ -439,8 +440,8 @@ def test_comparison_counts_what_it_says(tmp_path):
     assert "100 (+0.10), published 50 (-0.30)" in outside[1]
 
     figure1_table.save(comparison, tmp_path / "c.csv")
-    records = figure1_rows.read_csv(tmp_path / "c.csv", figure1_table.COMPARISON_COLUMNS)
-    assert [(record["counts"], record["agrees"]) for record in records] == [
+    compared = records.read_csv(tmp_path / "c.csv", figure1_table.COMPARISON_COLUMNS)
+    assert [(record["counts"], record["agrees"]) for record in compared] == [
         ("1", "1"),  # fitc comes first, as in the published file
         ("1", "1"),
         ("1", "0"),
@@ -449,7 +450,7 @@ def test_comparison_counts_what_it_says(tmp_path):
         ("0", "0"),
         ("0", "0"),
     ]
-    assert (records[0]["pcg_published"], records[0]["pcg_ours"]) == ("4", "9")
+    assert (compared[0]["pcg_published"], compared[0]["pcg_ours"]) == ("4", "9")
 
 
 def test_equal_rows_agree_everywhere(published):
@@ -498,10 +499,10 @@ def test_missing_matplotlib_is_said_before_any_work(monkeypatch, tmp_path):
 
 def test_lines_tell_of_long_solves(monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr(figure1_progress, "LINE_SECONDS", 0.0)
-    with figure1_progress.watching(lines.append, 3) as watch:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    with progress.watching(lines.append, 3) as watch:
         watch.begin("protein nystrom")
-        watch.step(7, np.array([2e-3]))
+        watch.step("iteration 7, relative residual 2.0e-03", "step 7: 2e-03")
         watch.done("protein nystrom 12")
     assert lines == ["  protein nystrom: iteration 7, relative residual 2.0e-03", "   1/3 protein nystrom 12"]
 
@@ -513,11 +514,11 @@ def test_terminals_get_a_bar_where_rich_is_installed(monkeypatch, capsys, with_r
     else:
         monkeypatch.setitem(sys.modules, "rich.progress", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(figure1_progress, "BAR_SECONDS", 0.0)
-    with figure1_progress.watching(print, 2) as watch:
-        assert isinstance(watch, figure1_progress.Bar if with_rich else figure1_progress.Lines)
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
+    with progress.watching(print, 2) as watch:
+        assert isinstance(watch, progress.Bar if with_rich else progress.Lines)
         watch.begin("protein nystrom")
-        watch.step(7, np.array([2e-3]))
+        watch.step("iteration 7, relative residual 2.0e-03", "step 7: 2e-03")
         watch.done("nystrom is done")
     assert "nystrom is done" in capsys.readouterr().out
 

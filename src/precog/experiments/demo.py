@@ -14,6 +14,7 @@ from sklearn.kernel_ridge import KernelRidge as DenseKernelRidge
 
 from precog import RBF, Gram, datasets
 from precog.estimators import KernelRidge
+from precog.experiments.plotting import require_matplotlib
 from precog.version import __version__
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class DemoResult:
 def run(plot: Path | None = None, report: Callable[[str], object] = print, *, rows: int = ROWS) -> DemoResult:
     """Fit the Concrete data with both libraries, time one product of `rows` rows, and save a figure to `plot`."""
     if plot is not None:
-        _require_matplotlib()
+        require_matplotlib()
     split = split_concrete()
     model = KernelRidge(RBF(length_scale=LENGTH_SCALE), alpha=ALPHA, rtol=RTOL)
     ours = fit(model, split)
@@ -168,13 +169,6 @@ def table(result: DemoResult) -> list[str]:
 
 def _row(label: str, *cells: str) -> str:
     return f"  {label:<40}{''.join(f'{cell:>20}' for cell in cells)}".rstrip()
-
-
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError("the plot needs matplotlib; install precog[plot]") from error
 
 
 def save_plot(result: DemoResult, path: Path) -> None:

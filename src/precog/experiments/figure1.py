@@ -21,10 +21,12 @@ import numpy as np
 from precog.experiments import figure1_plot, figure1_rows, figure1_table
 from precog.experiments.figure1_book import Book
 from precog.experiments.figure1_methods import METHODS, NAMES, PLAIN, Prepared, Timing
-from precog.experiments.figure1_progress import Report, Watch, watching
 from precog.experiments.figure1_rows import DATASETS, Cell, Key, Row, Rows, chosen_cells
 from precog.experiments.figure1_systems import System, standardized
 from precog.experiments.lockstep import lockstep
+from precog.experiments.plotting import require_matplotlib
+from precog.experiments.progress import Report, Watch, watching
+from precog.experiments.records import find_reference, known
 from precog.kernels.statistics import Array
 from precog.operators import Operator
 
@@ -58,9 +60,9 @@ def run(
     for `chosen_cells`; None stands for all eighteen. quick: a few minutes, concrete only and by default without "ski".
     reference: the folder of the published fig1.csv; None looks for it in and beside the folders of PRECOG_DATA.
     """
-    figure1_plot.require_matplotlib()
+    require_matplotlib()
     folder = Path(folder)
-    path = figure1_rows.find_reference(reference)
+    path = find_reference(figure1_rows.FILE, reference)
     published = figure1_rows.read(path) if path else {}
     work = plan(datasets, preconditioners, cells, quick=quick, published=published)
     book = Book(folder)
@@ -97,8 +99,8 @@ def plan(
 ) -> list[Key]:
     """Return the solves that were asked for, by data set, then by cell."""
     every = [name for name in NAMES if not (quick and name == SLOWEST)]
-    names = _known("data set", (QUICK_DATASET,) if quick else datasets, DATASETS)
-    methods = _known("preconditioner", every if preconditioners is None else preconditioners, NAMES)
+    names = known("data set", (QUICK_DATASET,) if quick else datasets, DATASETS)
+    methods = known("preconditioner", every if preconditioners is None else preconditioners, NAMES)
     return [
         Key(dataset, name, cell)
         for dataset in names
@@ -106,15 +108,6 @@ def plan(
         for name in methods
         if dataset in METHODS[name].datasets
     ]
-
-
-def _known(what: str, names: Sequence[str], known: Sequence[str]) -> list[str]:
-    if not names:
-        raise ValueError(f"no {what} is named; this experiment has {', '.join(known)}")
-    for name in names:
-        if name not in known:
-            raise ValueError(f"unknown {what} {name!r}; this experiment has {', '.join(known)}")
-    return list(dict.fromkeys(names))
 
 
 def left(work: Sequence[Key], book: Book) -> list[Key]:
@@ -179,7 +172,8 @@ def _solve_together(system: System, keys: Sequence[Key], book: Book, watch: Watc
     def show() -> None:
         running = list(now.values())
         if running:
-            watch.step(max(step for step, _ in running), np.array([residual for _, residual in running]))
+            step, residual = (max(values) for values in zip(*running, strict=True))
+            watch.step(f"iteration {step}, relative residual {residual:.1e}", f"step {step}: {residual:.0e}")
 
     if prepared:
         first = prepared[0].key

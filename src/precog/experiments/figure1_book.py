@@ -9,6 +9,7 @@ from pathlib import Path
 from precog.experiments import figure1_rows
 from precog.experiments.figure1_methods import METHODS, PLAIN, Timing
 from precog.experiments.figure1_rows import Cell, Key, Row
+from precog.experiments.records import read_csv, write_csv
 
 SECONDS_FILE = "fig1_seconds.csv"
 TIMING_COLUMNS = tuple(field.name for field in fields(Timing))
@@ -24,7 +25,7 @@ class Book:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.rows = figure1_rows.read(folder / figure1_rows.FILE)
-        records = figure1_rows.read_csv(folder / SECONDS_FILE, TIMING_COLUMNS)
+        records = read_csv(folder / SECONDS_FILE, TIMING_COLUMNS)
         timings = [Timing(**{f.name: TYPES[str(f.type)](record[f.name]) for f in fields(Timing)}) for record in records]
         self.timings = {timing.key: timing for timing in timings}
 
@@ -41,7 +42,7 @@ class Book:
     def add(self, timing: Timing) -> None:
         self.timings[timing.key] = timing
         records = [asdict(timing) for timing in self.timings.values()]
-        figure1_rows.write_csv(self.folder / SECONDS_FILE, TIMING_COLUMNS, records)
+        write_csv(self.folder / SECONDS_FILE, TIMING_COLUMNS, records)
         new = {row.key: row for row in self._rows_of(timing.key.dataset, timing.key.cell)}
         if new:
             self.rows |= new

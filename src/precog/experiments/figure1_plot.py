@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from precog.experiments.figure1_rows import (
     Rows,
 )
 from precog.experiments.figure1_table import RATIO_TOLERANCE, Pair
+from precog.experiments.plotting import STYLE, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,32 +78,7 @@ CORNERS = (
     "below, better here;  above, worse here."
 )
 
-# Matplotlib's own type for these names differs between its versions.
-STYLE: dict[Any, Any] = {
-    "font.family": "serif",
-    "mathtext.fontset": "dejavuserif",
-    "font.size": 7,
-    "axes.titlesize": 7,
-    "axes.labelsize": 7,
-    "axes.linewidth": 0.5,
-    "xtick.labelsize": 6,
-    "ytick.labelsize": 6,
-    "xtick.major.size": 2,
-    "ytick.major.size": 2,
-    "xtick.major.width": 0.5,
-    "ytick.major.width": 0.5,
-    "xtick.major.pad": 2,
-    "ytick.major.pad": 2,
-    "hatch.linewidth": 0.4,
-    "svg.hashsalt": "precog",
-}
-
-
-def require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError("the figure needs matplotlib; install precog[plot]") from error
+HATCHES = {"hatch.linewidth": 0.4}
 
 
 def save(rows: Rows, path: Path, published: Rows | None = None) -> None:
@@ -118,7 +94,7 @@ def save(rows: Rows, path: Path, published: Rows | None = None) -> None:
     depth = max(math.ceil(len(drawn) / ACROSS) for drawn in panels.values())
     height = TOP + HEIGHT + DOWN + depth * (SMALL_HEIGHT + TITLE) - TITLE + BOTTOM
     width = LEFT + len(panels) * (WIDTH + BETWEEN) - BETWEEN + RIGHT
-    with rc_context(STYLE):
+    with rc_context(STYLE | HATCHES):
         figure = Figure(figsize=(width, height), dpi=300)
         for turn, (name, drawn) in enumerate(panels.items()):
             left = LEFT + turn * (WIDTH + BETWEEN)

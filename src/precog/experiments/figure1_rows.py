@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from precog.experiments.records import read_csv, write_csv
 
 LOG10_LENGTH_SCALES = (-3, -2, -1, 0, 1, 2)
 LOG10_NOISES = (-2, -4, -6)
@@ -147,42 +147,6 @@ def flag_cut(published: Rows) -> dict[Key, Row]:
 def write(path: Path, rows: Rows) -> None:
     """Write all rows in a fixed order, whatever the order in which they were computed."""
     write_csv(path, COLUMNS, [rows[key].record() for key in sorted(rows, key=lambda key: key.place)])
-
-
-def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as opened:
-        reader = csv.DictReader(opened)
-        if tuple(reader.fieldnames or ()) != tuple(columns):
-            raise ValueError(f"{path} has columns {reader.fieldnames}; expected {list(columns)}. Choose another folder")
-        return list(reader)
-
-
-def write_csv(path: Path, columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file at once: whoever interrupts finds the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as opened:
-            writer = csv.DictWriter(opened, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(records)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def find_reference(named: Path | None = None) -> Path | None:
-    """Return the file of published rows: in the named folder, or in or beside the folders of PRECOG_DATA."""
-    if named is not None:
-        path = named / FILE if named.is_dir() else named
-        if not path.is_file():
-            raise ValueError(f"no published rows at {path}; name the folder that holds {FILE}")
-        return path
-    folders = [Path(part).expanduser() for part in os.environ.get("PRECOG_DATA", "").split(os.pathsep) if part]
-    places = [place / FILE for folder in folders for place in (folder, folder.absolute().parent / "reference")]
-    return next((path for path in places if path.is_file()), None)
 
 
 def chosen_cells(cells: str | Iterable[tuple[int, int]] | None, dataset: str, published: Rows) -> list[Cell]:

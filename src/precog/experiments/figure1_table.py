@@ -22,8 +22,8 @@ from precog.experiments.figure1_rows import (
     Row,
     Rows,
     flag_cut,
-    write_csv,
 )
+from precog.experiments.records import write_csv
 
 # Counts beyond a hundred depend on rounding: in extended precision they are up to 40 % smaller than in double.
 EASY, CG_TOLERANCE = 100, 0.1

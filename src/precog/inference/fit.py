@@ -10,6 +10,7 @@ or √d (one for all). Its baseline is L-BFGS on the exact likelihood from the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,7 +97,7 @@ def learn(model: Model, targets: Targets, learning: Learning, rng: np.random.Gen
     if learning.optimizer == "lbfgs":
         with blas_for(targets.n):
             return _exactly(model, targets, learning, rng, history)
-    evaluate = Estimator(model, targets, learning, int(rng.integers(2**32)))
+    evaluate = Estimator(model, targets, learning, int(rng.integers(2**32)), history.inside)
     theta = model.clipped(model.theta)
     if learning.optimizer == "adagrad":
         steps = ADAGRAD_STEPS if learning.max_iter is None else learning.max_iter
@@ -142,8 +143,16 @@ def _exactly(model: Model, targets: Targets, learning: Learning, rng: np.random.
 class Estimator:
     """The estimated objective as a function of theta, warm-started from one call to the next."""
 
-    def __init__(self, model: Model, targets: Targets, learning: Learning, seed: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        targets: Targets,
+        learning: Learning,
+        seed: int,
+        callback: Callable[[int, Array], None] | None = None,
+    ) -> None:
         self.model, self.targets, self.learning, self.seed = model, targets, learning, seed
+        self.callback = callback
         self.calls = self.products = self.iterations = 0
         self.solved: Array | None = None
         # The rank under the neighbours that "auto" chose, and the steps that they took then.
@@ -156,7 +165,15 @@ class Estimator:
         A = self.targets.operator(model, learning.dtype, learning.threads)
         P = self._preconditioner(A, own)
         point = estimate(
-            model, self.targets, A, P, solver=learning.solver, probing=learning.probing, rng=own, start=self.solved
+            model,
+            self.targets,
+            A,
+            P,
+            solver=learning.solver,
+            probing=learning.probing,
+            rng=own,
+            start=self.solved,
+            callback=self.callback,
         )
         self.solved = point.solved
         self._judge(P, point.solution.iterations)

@@ -50,10 +50,14 @@ class NoisyPoint(Point, Protocol):
 
 @dataclass
 class History:
-    """Every evaluation as a row, and who is to hear of it."""
+    """Every evaluation as a row, and who is to hear of it; what a listener raises ends the search and leaves the rows.
+
+    inside: who is to hear of the steps of solves, which come far more often, as a solver's callback does.
+    """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     listener: Callable[[dict[str, Any]], None] | None = None
+    inside: Callable[[int, Array], None] | None = None
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, stage: str, theta: Array, value: float, gradient: Array, **more: Any) -> None:

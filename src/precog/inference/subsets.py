@@ -97,10 +97,11 @@ def _from_subsets(
     exacts: list[Exact] = []
     found: list[Found] = []
     begin = None
-    for _ in range(SUBSETS):
+    for turn in range(SUBSETS):
         exacts.append(Exact(model, targets.take(neighbours(targets, size, rng)), prior))
         begin = best_start(exacts[-1]) if begin is None else begin
-        found.append(lbfgs(exacts[-1], begin, model.bounds, history, max_iter=100, stage="subset", gain=GAIN))
+        stage = f"subset {turn + 1}"
+        found.append(lbfgs(exacts[-1], begin, model.bounds, history, max_iter=100, stage=stage, gain=GAIN))
         if found[-1].interrupted:
             return Start(found[-1].theta, np.eye(len(begin)), True)
         begin = found[-1].theta

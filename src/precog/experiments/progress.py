@@ -8,13 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-Array = NDArray[np.float64]
 Report = Callable[[str], object]
 
 # Often enough for a bar to look alive; rarely enough for a file of lines to be read.
@@ -22,17 +18,17 @@ BAR_SECONDS, LINE_SECONDS = 0.2, 60.0
 
 
 class Watch(Protocol):
-    """Who hears of the run: which solve begins, its iterations, and the line that sums it up."""
+    """Who hears of the run: which part begins, where it stands, in full and in brief, and the line that sums it up."""
 
     def begin(self, title: str) -> None: ...
 
-    def step(self, step: int, residuals: Array) -> None: ...
+    def step(self, state: str, brief: str) -> None: ...
 
     def done(self, line: str) -> None: ...
 
 
 class Lines:
-    """One line for each solve, and one a minute inside a long one."""
+    """One line for each part, and one a minute inside a long one."""
 
     def __init__(self, report: Report, total: int) -> None:
         self.report, self.total, self.finished = report, total, 0
@@ -41,12 +37,11 @@ class Lines:
     def begin(self, title: str) -> None:
         self.title, self.last = title, time.monotonic()
 
-    def step(self, step: int, residuals: Array) -> None:
+    def step(self, state: str, brief: str) -> None:
         now = time.monotonic()
         if now - self.last >= LINE_SECONDS:
             self.last = now
-            residual = float(np.max(residuals))
-            self.report(f"  {self.title}: iteration {step}, relative residual {residual:.1e}")
+            self.report(f"  {self.title}: {state}")
 
     def done(self, line: str) -> None:
         self.finished += 1
@@ -54,7 +49,7 @@ class Lines:
 
 
 class Bar:
-    """A bar over all solves, with the iteration and the residual of the one that runs."""
+    """A bar over all parts, with the state of the one that runs."""
 
     def __init__(self, progress: Progress, report: Report, total: int) -> None:
         self.progress, self.report = progress, report
@@ -65,11 +60,11 @@ class Bar:
         self.last = 0.0
         self.progress.update(self.task, description=title, state="")
 
-    def step(self, step: int, residuals: Array) -> None:
+    def step(self, state: str, brief: str) -> None:
         now = time.monotonic()
         if now - self.last >= BAR_SECONDS:
             self.last = now
-            self.progress.update(self.task, state=f"step {step}: {float(np.max(residuals)):.0e}")
+            self.progress.update(self.task, state=brief)
 
     def done(self, line: str) -> None:
         self.report(line)
