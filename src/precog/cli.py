@@ -84,7 +84,7 @@ def reproductions() -> "typer.Typer":
         quick: Annotated[bool, typer.Option("--quick", help="A few minutes: concrete only, without ski.")] = False,
         reference: Annotated[Path | None, typer.Option(help="Folder of the published fig1.csv.")] = None,
     ) -> None:
-        """Count iterations of conjugate gradients with ten preconditioners: Figure 1 of Cutajar et al. (2016)."""
+        """Count iterations of conjugate gradients with eleven preconditioners: Figure 1 of Cutajar et al. (2016)."""
         from precog.experiments import figure1 as experiment
 
         names, methods = _names(datasets), _names(preconditioners) or None

@@ -13,7 +13,6 @@ from precog.experiments.figure1_rows import (
     COLUMNS,
     DATASETS,
     NEW,
-    NEW_LOCAL,
     PUBLISHED,
     ROWS,
     SIZES,
@@ -125,7 +124,7 @@ def compare(rows: Rows, published: Rows) -> Comparison:
         },
         contests=tuple(
             Contest(new, costs, against, {name: first(rows, others, name, new, cost) for name in names})
-            for new in (NEW, NEW_LOCAL)
+            for new in NEW
             for costs, cost in COSTS.items()
             for against, others in (("as published", published), ("as computed here", rows))
         ),
