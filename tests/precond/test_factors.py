@@ -9,7 +9,7 @@ import pytest
 
 import problems
 import tolerances
-from precog import RBF, Dense, Gram, Linear
+from precog import RBF, Dense, Gram, Linear, precond
 from precog.precond import factors
 from precog.precond.base import problem
 from tolerances import assert_within
@@ -218,3 +218,19 @@ def test_same_generator_same_pivots_in_large_blocks():
     assert np.array_equal(first.pivots, second.pivots)
     assert np.array_equal(first.F, second.F)
     assert first.entries == second.entries
+
+
+@pytest.mark.parametrize("name", ["nystrom", "fitc", "pitc"])
+def test_jitter_of_landmarks(name):
+    """With all rows as landmarks the factor is K (K + jitter)⁻¹ K, which is all of it only without a jitter."""
+    A = Gram(RBF(0.7), problems.normal(40, 2)) + 0.1
+    K, eye = A.K.dense(), np.eye(40)
+    P = precond.make(name, A, rank=40, rng=0, jitter=0.5)
+    low = K @ np.linalg.solve(K + 0.5 * eye, K)
+    rest = K - low
+    if name == "nystrom":
+        assert np.allclose(P.matmat(eye), low + 0.1 * eye)
+    else:
+        assert np.allclose(np.diagonal(P.matmat(eye)), np.diagonal(low + rest) + 0.1)
+    with pytest.raises(ValueError, match="jitter must be finite"):
+        precond.make(name, A, rank=40, jitter=-1.0)

@@ -28,6 +28,9 @@ SQUARED_TOLERANCE = 1e-10
 # preconditioners that are the same linear map in every step.
 STEPS, CONCRETE_STEPS = 15_000, 10_000
 MEMORY = 15
+# Landmarks had this added to the diagonal of their kernel matrix. On Protein at ℓ = 100 Nyström takes 2, 2 and 6
+# iterations without it at the three noises, 2, 8 and 28 with it, 3, 9 and 33 as published.
+LANDMARK_JITTER = 1e-6
 # How "regularized" was run is not in the published code. With a loose inner tolerance, which costs the fewest products,
 # and inner iterations counted, the counts of the fifteen easier cells are within 1.5 times the published ones.
 REGULARIZED_RTOL = 0.1
@@ -73,17 +76,18 @@ def _identity(A: Noisy, m: int) -> precond.Preconditioner:
     return precond.make("identity", A)
 
 
-def _factor(name: str, columns: int = 1) -> Builder:
+def _factor(name: str, columns: int = 1, **options: Any) -> Builder:
     """Make a factor with so many columns for each of the m."""
-    return lambda A, m: precond.make(name, A, rank=columns * m, rng=SEED, dtype="float64")
+    return lambda A, m: precond.make(name, A, rank=columns * m, rng=SEED, dtype="float64", **options)
 
 
-def _contiguous(name: str) -> Builder:
+def _contiguous(name: str, **options: Any) -> Builder:
     """Make m blocks of neighbouring rows, the longer ones first."""
 
     def build(A: Noisy, m: int) -> precond.Preconditioner:
         sizes = [len(part) for part in np.array_split(np.arange(len(A)), m)]
-        return precond.make(name, A, rank=m, rng=SEED, dtype="float64", blocks=np.repeat(np.arange(m), sizes))
+        blocks = np.repeat(np.arange(m), sizes)
+        return precond.make(name, A, rank=m, rng=SEED, dtype="float64", blocks=blocks, **options)
 
     return build
 
@@ -116,9 +120,9 @@ METHODS = {
     for method in (
         Method(_identity, PLAIN, concrete_steps=STEPS),
         Method(_contiguous("block_jacobi"), "block_jacobi"),
-        Method(_contiguous("pitc"), "pitc"),
-        Method(_factor("fitc"), "fitc"),
-        Method(_factor("nystrom"), "nystrom"),
+        Method(_contiguous("pitc", jitter=LANDMARK_JITTER), "pitc"),
+        Method(_factor("fitc", jitter=LANDMARK_JITTER), "fitc"),
+        Method(_factor("nystrom", jitter=LANDMARK_JITTER), "nystrom"),
         # A cosine and a sine for each of m frequencies.
         Method(_factor("spectral", columns=2), "spectral"),
         Method(_factor("svd"), "randomized_svd"),

@@ -40,12 +40,18 @@ def block_jacobi(
 
 
 def pitc(
-    problem: Problem, *, rank: int | None, rng: np.random.Generator, dtype: Any = "auto", blocks: Any = "tree"
+    problem: Problem,
+    *,
+    rank: int | None,
+    rng: np.random.Generator,
+    dtype: Any = "auto",
+    blocks: Any = "tree",
+    jitter: float = 0.0,
 ) -> Woodbury:
     """Return P = F F' + blockdiag(K - F F') + D, F of Nyström, with √n blocks as in `block_jacobi`."""
     started, kept = time.perf_counter(), chosen_type(problem, dtype)
     rows = rows_of(problem, blocks, int(np.sqrt(problem.n)), rng)
-    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept)
+    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept, jitter)
     return coupled("pitc", problem, factor, rows, started)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from precog import checks
 from precog.kernels.statistics import Array, Index
 from precog.operators.skinny import tall
 from precog.precond.base import Problem
@@ -52,10 +53,14 @@ def nothing(problem: Problem, dtype: Any) -> Factor:
     return Factor(tall(problem.n, 0, dtype), d, np.zeros(0, dtype=np.intp), 0)
 
 
-def landmarks(problem: Problem, J: Index, dtype: Any) -> Factor:
-    """Return the Nyström factor of given rows J; rows that depend on others within rounding are left out."""
+def landmarks(problem: Problem, J: Index, dtype: Any, jitter: float = 0.0) -> Factor:
+    """Return the Nyström factor of given rows J; rows that depend on others within rounding are left out.
+
+    jitter: is added to the diagonal of K_JJ, which makes the factor smaller than it could be.
+    """
     K = problem.K.astype("float64")
     KJJ = np.asarray(K.block(J, J), dtype=np.float64)
+    KJJ[np.diag_indices_from(KJJ)] += checks.number("jitter", jitter)
     # LAPACK's pivoted factorisation stops where the residual is rounding: repeated landmarks drop out.
     L, order, rank, _ = scipy.linalg.lapack.dpstrf(KJJ, lower=1, tol=-1.0)
     if not rank:

@@ -30,18 +30,26 @@ def default_rank(n: int) -> int:
 
 
 def nystrom(
-    problem: Problem, *, rank: int | None, rng: np.random.Generator, dtype: Any = "auto", residual: str = "drop"
+    problem: Problem,
+    *,
+    rank: int | None,
+    rng: np.random.Generator,
+    dtype: Any = "auto",
+    residual: str = "drop",
+    jitter: float = 0.0,
 ) -> Woodbury:
-    """Return P = K_:J K_JJ⁻¹ K_J: + D for landmarks J drawn without replacement."""
+    """Return P = K_:J (K_JJ + jitter)⁻¹ K_J: + D for landmarks J drawn without replacement."""
     started, kept = time.perf_counter(), chosen_type(problem, dtype)
-    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept)
+    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept, jitter)
     return with_diagonal("nystrom", problem, factor, residual, started)
 
 
-def fitc(problem: Problem, *, rank: int | None, rng: np.random.Generator, dtype: Any = "auto") -> Woodbury:
+def fitc(
+    problem: Problem, *, rank: int | None, rng: np.random.Generator, dtype: Any = "auto", jitter: float = 0.0
+) -> Woodbury:
     """Return P = F F' + diag(K - F F') + D, F of Nyström: the diagonal of P is that of A."""
     started, kept = time.perf_counter(), chosen_type(problem, dtype)
-    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept)
+    factor = factors.landmarks(problem, random_rows(problem, rank, rng), kept, jitter)
     return with_diagonal("fitc", problem, factor, "diagonal", started)
 
 
