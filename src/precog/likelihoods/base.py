@@ -116,6 +116,7 @@ class Likelihood(Parametrised, ABC):
 
     def local(self, observed: Observations, g: Array) -> Local:
         """Return log p at f = offset + g and its derivatives, observations weighted."""
+        observed = observed.flat
         y, p, f = observed.y, self.p(observed), observed.offset + g
         with np.errstate(all="ignore"):
             l0, l1, l2, l3 = self.derivatives(y, f, p)
@@ -137,6 +138,7 @@ class Likelihood(Parametrised, ABC):
 
     def local_slopes(self, observed: Observations, g: Array) -> Array:
         """Return `slopes` at f = offset + g, observations weighted."""
+        observed = observed.flat
         with np.errstate(all="ignore"):
             out = self.slopes(observed.y, observed.offset + g, self.p(observed))
         return out if observed.weights is None else out * observed.weights

@@ -26,7 +26,7 @@ SUPPORTS: dict[str, tuple[Callable[[Array, Mapping[str, Any]], Any], str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """y (n,), known numbers of the rows by name, weights (n,) or None; f = offset + g with g of prior mean zero.
+    """y (n,) or (n, copies), numbers that rows bring along by name, weights (n,) or None; f = offset + g.
 
     A weight w counts a row w times.
     """
@@ -35,6 +35,16 @@ class Observations:
     known: Mapping[str, Array] = field(default_factory=dict)
     weights: Array | None = None
     offset: float = 0.0
+
+    @property
+    def flat(self) -> Observations:
+        """The same with an entry for every latent value, where y is a table with a column for each of a row's."""
+        if self.y.ndim == 1:
+            return self
+        copies = self.y.shape[1]
+        known = {name: np.repeat(values, copies) for name, values in self.known.items()}
+        weights = None if self.weights is None else np.repeat(self.weights, copies)
+        return Observations(self.y.ravel(), known, weights, self.offset)
 
     def take(self, rows: Any) -> Observations:
         known = {name: values[rows] for name, values in self.known.items()}

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy.special
 
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
 from precog.likelihoods.local import Local
 from precog.likelihoods.observations import Observations
 
@@ -36,6 +36,15 @@ class Projected:
     @property
     def scale(self) -> Array:
         return self._parts[1].ravel()
+
+    @property
+    def copies(self) -> int:
+        return int(self.P.shape[1])
+
+    def columns(self, which: Index) -> Array:
+        row, own = np.divmod(which, self.copies)
+        q, scale = self._parts
+        return scale[row] * (np.eye(self.copies)[own] - q[row] * q[row, own][:, None])
 
     def project(self, V: Array) -> Array:
         """Return (I - q q') V."""
