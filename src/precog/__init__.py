@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from precog.version import __version__
 
 if TYPE_CHECKING:
-    from precog import datasets, estimators, inference, kernels, operators, precond, solvers
+    from precog import datasets, estimators, inference, kernels, likelihoods, operators, precond, solvers
     from precog.estimators import GPRegressor, KernelRidge
     from precog.inference import LogNormal
     from precog.kernels import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         from_sklearn,
         parameter,
     )
+    from precog.likelihoods import Bernoulli, Binomial, Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
     from precog.operators import Dense, Gram, LowRank, Operator
     from precog.solvers import FOM, PCG, BlockCG, Cholesky, FlexiblePCG, Solution, Status
 
@@ -44,13 +45,14 @@ _NAMES = {
         "RBF Matern12 Matern32 Matern52 RationalQuadratic Periodic Linear Polynomial HistogramIntersection Constant "
         "White Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
     ),
+    "precog.likelihoods": "Bernoulli Binomial Poisson NegativeBinomial Gaussian StudentT Likelihood",
     "precog.operators": "Gram Dense LowRank Operator",
     "precog.solvers": "PCG BlockCG FlexiblePCG FOM Cholesky Solution Status",
     "precog.inference": "LogNormal",
     "precog.estimators": "GPRegressor KernelRidge",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_LAYERS = ("datasets", "estimators", "inference", "kernels", "operators", "precond", "solvers")
+_LAYERS = ("datasets", "estimators", "inference", "kernels", "likelihoods", "operators", "precond", "solvers")
 
 __all__ = [
     "RBF",
@@ -72,6 +74,13 @@ __all__ = [
     "Objects",
     "parameter",
     "from_sklearn",
+    "Bernoulli",
+    "Binomial",
+    "Poisson",
+    "NegativeBinomial",
+    "Gaussian",
+    "StudentT",
+    "Likelihood",
     "Gram",
     "Dense",
     "LowRank",
@@ -90,6 +99,7 @@ __all__ = [
     "estimators",
     "inference",
     "kernels",
+    "likelihoods",
     "operators",
     "precond",
     "solvers",

@@ -80,7 +80,9 @@ def test_recorded_formula_has_the_values_of_the_formula(name):
 
 
 def test_every_available_ufunc_is_in_the_table():
-    assert set(expr._UFUNCS) <= set(FORMULAS)
+    # Those of likelihoods, which are not compiled, have a table of their own in tests/likelihoods/test_traced.py.
+    likelihoods = {"logaddexp", "expit", "log_expit", "ndtr", "log_ndtr", "erf", "gammaln", "psi"}
+    assert set(expr._UFUNCS) - likelihoods <= set(FORMULAS)
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -1,4 +1,6 @@
-"""What every kernel, operator, solver and preconditioner must do. To give an item every law, append it to its list.
+"""What every kernel, operator, solver, preconditioner and likelihood must do.
+
+To give an item every law, append it to its list.
 
 A law takes an item and asserts. The lists hold values only; the `test_laws.py` of each layer applies laws to them.
 """
@@ -17,6 +19,7 @@ from laws.kernels import (
     assert_input_gradient,
     loops_asked_for,
 )
+from laws.likelihoods import LIKELIHOOD_LAWS, LIKELIHOODS, Careless, Weibull
 from laws.operators import OPERATOR_LAWS, OPERATORS
 from laws.preconditioners import FAMILY_LAWS, PRECONDITIONED, PRECONDITIONER_LAWS, PRECONDITIONERS
 from laws.solvers import (
@@ -39,6 +42,8 @@ __all__ = [
     "HARD_SYSTEMS",
     "KERNELS",
     "KERNEL_LAWS",
+    "LIKELIHOODS",
+    "LIKELIHOOD_LAWS",
     "NESTED",
     "OPERATORS",
     "OPERATOR_LAWS",
@@ -49,12 +54,14 @@ __all__ = [
     "SOLVER_LAWS",
     "SYSTEMS",
     "TROUBLE_LAWS",
+    "Careless",
     "Cauchy",
     "Exponential",
     "Inverse",
     "Jacobi",
     "Laplace",
     "Watched",
+    "Weibull",
     "assert_gradient",
     "assert_input_gradient",
     "honest_at_the_limit",

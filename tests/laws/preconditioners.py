@@ -185,6 +185,16 @@ def log_determinant(item: Item, A: Operator) -> None:
     assert_within(P.logdet(), expected, len(A) * sizes.eps * max(sizes.condition, 10.0))
 
 
+def inverse_diagonal(item: Item, A: Operator) -> None:
+    """Where a preconditioner tells the diagonal of its inverse, it is that."""
+    P = made(item, A)
+    if hasattr(P, "inverse_diagonal"):
+        inverse = P.solve(np.eye(len(A)))
+        found = P.inverse_diagonal()
+        assert found.dtype == np.float64
+        assert_within(found, np.diagonal(inverse), (1e-4 if single(item) else 1e-6) * float(np.abs(inverse).max()))
+
+
 def sample_is_normal(item: Item, A: Operator) -> None:
     """Columns of `sample` have covariance P within five standard errors, which fall like one over the root of k."""
     P, sizes, n = made(item, A), Sizes(item, A), len(A)
@@ -270,6 +280,7 @@ PRECONDITIONER_LAWS: list[Callable[[Item, Operator], None]] = [
     solve_is_linear,
     arguments_and_results,
     log_determinant,
+    inverse_diagonal,
     sample_is_normal,
     conjugate_gradients_find_the_answer,
     report_is_sensible,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
+from precog.codegen import special
 from precog.codegen.expr import ONE, ZERO, Expr, add, constant, function, mul, power, power_of, symbols
+
+LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @cache
@@ -32,6 +36,8 @@ def _diff(e: Expr, name: str) -> Expr:
             terms.append(mul(coefficient * q, power_of(a, q - 1.0), d, *others))
         return add(*terms)
     x = e.args[0]
+    if e.op in special.FUNCTIONS:
+        return mul(_outer_special(e), inner[0])
     if e.op in ("min", "max"):
         larger = function("step", add(x, mul(-1.0, e.args[1])))
         first = larger if e.op == "max" else add(1.0, mul(-1.0, larger))
@@ -46,6 +52,24 @@ def _diff(e: Expr, name: str) -> Expr:
         "step": lambda: ZERO,
     }[e.op]()
     return mul(outer, inner[0])
+
+
+def _outer_special(e: Expr) -> Expr:
+    """Return the derivative of a function of likelihoods in its argument."""
+    x = e.args[0]
+    if e.op == "softplus":
+        return function("expit", x)
+    if e.op == "expit":
+        return mul(e, function("expit", mul(-1.0, x)))
+    if e.op in ("ndtr", "log_ndtr"):
+        density = add(mul(-0.5, x, x), -LOG_ROOT_2PI)
+        return function("exp", density if e.op == "ndtr" else add(density, mul(-1.0, e)))
+    if e.op == "gammaln":
+        return function("psi0", x)
+    order = int(e.op.removeprefix("psi")) + 1
+    if order == special.POLYGAMMAS:
+        raise NotImplementedError("a derivative of ln Γ of an order that no likelihood needs")
+    return function(f"psi{order}", x)
 
 
 def expand(e: Expr) -> Expr:
@@ -92,6 +116,7 @@ _COSTS = {
     "min": 1,
     "max": 1,
     "step": 3,
+    **dict.fromkeys(special.FUNCTIONS, 40),
 }
 
 

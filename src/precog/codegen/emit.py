@@ -62,6 +62,8 @@ class Emitter:
             return self._sum(e, row)
         if e.op == "mul":
             return self._product(e, row)
+        if e.op not in FUNCTIONS:
+            raise TypeError(f"{e.op} of a pair statistic is not available in a kernel formula, only in likelihoods")
         return self.line(f"{FUNCTIONS[e.op]}({', '.join(self.write(a, row) for a in e.args)})")
 
     def _sum(self, e: Expr, row: int) -> str:

@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from precog.codegen import special
+
 Number: TypeAlias = float | int
 Operand: TypeAlias = "Expr | Number"
 
@@ -32,7 +34,7 @@ FLOOR = 1e-30
 
 
 BRANCH = (
-    "a kernel formula cannot branch on the value of an entry; write the branch with np.minimum, np.maximum or "
+    "a formula cannot branch on the value of an entry; write the branch with np.minimum, np.maximum or "
     "np.abs, for example np.maximum(1 - r, 0) ** 4"
 )
 
@@ -107,12 +109,12 @@ class Expr:
         rule = _UFUNCS.get(ufunc.__name__)
         if rule is None or method != "__call__" or kwargs:
             known = ", ".join(sorted(_UFUNCS))
-            raise TypeError(f"np.{ufunc.__name__} is not available in a kernel formula; available: {known}")
+            raise TypeError(f"np.{ufunc.__name__} is not available in a formula; available: {known}")
         return rule(*inputs)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Expr:
         known = ", ".join(sorted(_UFUNCS))
-        raise TypeError(f"np.{func.__name__} is not available in a kernel formula; available: {known}")
+        raise TypeError(f"np.{func.__name__} is not available in a formula; available: {known}")
 
 
 def symbol(name: str) -> Expr:
@@ -133,8 +135,8 @@ def lift(value: Any) -> Expr:
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "biuf":
         raise TypeError(
-            f"a kernel formula combines its pair statistic with numbers and its parameters, not with {value!r}; "
-            "a parameter per input belongs in length_scale"
+            f"a formula combines what it is given with numbers and its parameters, not with {value!r}; in a kernel a "
+            "parameter per input belongs in length_scale"
         )
     return constant(float(array))
 
@@ -249,6 +251,7 @@ _EVALUATE: dict[str, Callable[..., Any]] = {
     "min": np.minimum,
     "max": np.maximum,
     "step": lambda x: np.heaviside(x, 0.5),
+    **special.FUNCTIONS,
 }
 
 
@@ -262,6 +265,10 @@ def function(name: str, *operands: Operand) -> Expr:
 def _tanh(x: Operand) -> Expr:
     # 1 - 2 / (1 + exp 2x) stays finite on both sides.
     return add(1.0, mul(-2.0, power(add(1.0, function("exp", mul(2.0, x))), -1.0)))
+
+
+def _logaddexp(a: Operand, b: Operand) -> Expr:
+    return add(a, function("softplus", add(b, mul(-1.0, a))))
 
 
 _UFUNCS: dict[str, Callable[..., Expr]] = {
@@ -289,6 +296,14 @@ _UFUNCS: dict[str, Callable[..., Expr]] = {
     "fabs": lambda a: function("abs", a),
     "minimum": lambda a, b: function("min", a, b),
     "maximum": lambda a, b: function("max", a, b),
+    "logaddexp": _logaddexp,
+    "expit": lambda a: function("expit", a),
+    "log_expit": lambda a: mul(-1.0, function("softplus", mul(-1.0, a))),
+    "ndtr": lambda a: function("ndtr", a),
+    "log_ndtr": lambda a: function("log_ndtr", a),
+    "erf": lambda a: add(mul(2.0, function("ndtr", mul(math.sqrt(2.0), a))), -1.0),
+    "gammaln": lambda a: function("gammaln", a),
+    "psi": lambda a: function("psi0", a),
 }
 
 

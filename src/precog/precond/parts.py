@@ -36,6 +36,10 @@ class Part(Protocol):
 
     def logdet(self) -> float: ...
 
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of E⁻¹ in float64."""
+        ...
+
     def whiten(self, F: Array) -> None:
         """Overwrite F with L⁻¹ F."""
         ...
@@ -74,6 +78,9 @@ class Diagonal:
 
     def logdet(self) -> float:
         return float(np.log(self.values).sum())
+
+    def inverse_diagonal(self) -> Array:
+        return 1.0 / self.values.astype(np.float64)
 
     def whiten(self, F: Array) -> None:
         """Overwrite F with L⁻¹ F."""
@@ -115,6 +122,12 @@ class Blocks:
 
     def logdet(self) -> float:
         return -2.0 * sum(float(np.log(np.diagonal(C).astype(np.float64)).sum()) for C in self.inverse)
+
+    def inverse_diagonal(self) -> Array:
+        out = np.empty(len(self.order))
+        for rows, C in zip(self.pieces(), self.inverse, strict=True):
+            out[rows] = np.einsum("ij,ij->j", C, C, dtype=np.float64)
+        return out
 
     def whiten(self, F: Array) -> None:
         """Overwrite F with L⁻¹ F."""

@@ -91,6 +91,9 @@ class Identity:
     def logdet(self) -> float:
         return 0.0
 
+    def inverse_diagonal(self) -> Array:
+        return np.ones(self.A.shape[0])
+
     def sample(self, rng: np.random.Generator, k: int) -> Array:
         return rng.standard_normal((self.A.shape[0], k))
 

@@ -80,6 +80,9 @@ class SparseInverse:
     def logdet(self) -> float:
         return -2.0 * float(np.log(self.diagonal).sum())
 
+    def inverse_diagonal(self) -> Array:
+        return np.asarray(self.L.astype(np.float64).power(2).sum(axis=0)).ravel()
+
     def whiten(self, F: Array) -> None:
         """Overwrite F with L F."""
         _multiply(self.L, F)

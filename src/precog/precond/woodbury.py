@@ -93,6 +93,10 @@ class Woodbury:
     def logdet(self) -> float:
         return self.E.logdet() + 2.0 * float(np.log(np.abs(np.diagonal(self.R))).sum())
 
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of P⁻¹."""
+        return self.E.inverse_diagonal() - np.einsum("ij,ij->i", self.H, self.H, dtype=np.float64)
+
     def sample(self, rng: np.random.Generator, k: int) -> Array:
         """Return k columns from N(0, P)."""
         out = self.E.root(rng.standard_normal((self.shape[0], k)))
