@@ -3,6 +3,7 @@
 A law takes an item and asserts. The lists hold values only; the `test_laws.py` of each layer applies laws to them.
 """
 
+from laws.factors import FACTOR_LAWS
 from laws.kernels import (
     COMPILED,
     COMPILED_LAWS,
@@ -35,6 +36,7 @@ __all__ = [
     "COMPILED",
     "COMPILED_LAWS",
     "COMPOSITE",
+    "FACTOR_LAWS",
     "FAMILY_LAWS",
     "HARD_SYSTEMS",
     "KERNELS",

@@ -53,6 +53,14 @@ VFE = Approximation("vfe", bound=True)
 APPROXIMATIONS = {how.name: how for how in (SOR, DTC, FITC, PITC, VFE)}
 
 
+def positive_noise(model: Model, targets: Targets) -> Array:
+    """Return the diagonal of D, (n,), or say that there is none."""
+    noise = np.broadcast_to(np.asarray(targets.noise(model), dtype=np.float64), targets.n)
+    if not (noise > 0).all():
+        raise ValueError("sparse approximations need positive noise on every row; give some, such as 1e-6")
+    return noise
+
+
 @dataclass(frozen=True, eq=False)
 class Blocked:
     """Data in the order of its blocks, which are then slices."""
@@ -93,9 +101,7 @@ class System:
         data = Blocked.of(targets, inducing, blocks if how.keeps == "blocks" else None)
         self.how, self.model, self.jitter = how, model, jitter
         self.targets, self.inducing = data.targets, data.inducing
-        self.noise = np.broadcast_to(np.asarray(self.targets.noise(model), dtype=np.float64), targets.n)
-        if not (self.noise > 0).all():
-            raise ValueError("sparse approximations need positive noise on every row; give some, such as 1e-6")
+        self.noise = positive_noise(model, self.targets)
         self.F = Whitened(model.kernel, self.targets.X, data.inducing, data.slices, jitter, max_memory)
         self.solved, self.logdet, self.trace = self._solve()
 
