@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 from precog.version import __version__
 
 if TYPE_CHECKING:
-    from precog import datasets, estimators, inference, kernels, likelihoods, operators, precond, solvers
-    from precog.estimators import GPRegressor, KernelRidge
+    from precog import datasets, estimators, inference, kernels, likelihoods, operators, precond, solvers, sparse
+    from precog.estimators import GPRegressor, KernelRidge, SparseGPRegressor
     from precog.inference import LogNormal
     from precog.kernels import (
         RBF,
         Constant,
+        Counted,
         DotProduct,
+        GraKeL,
+        Graph,
+        Graphlets,
         HistogramIntersection,
         Kernel,
         Linear,
@@ -30,11 +34,16 @@ if TYPE_CHECKING:
         Periodic,
         Polynomial,
         Precomputed,
+        RandomWalk,
         RationalQuadratic,
+        ShortestPath,
+        Spectrum,
         Stationary,
+        WeisfeilerLehman,
         White,
         from_sklearn,
         parameter,
+        weighted_sum,
     )
     from precog.likelihoods import Bernoulli, Binomial, Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
     from precog.operators import Dense, Gram, LowRank, Operator
@@ -43,16 +52,17 @@ if TYPE_CHECKING:
 _NAMES = {
     "precog.kernels": (
         "RBF Matern12 Matern32 Matern52 RationalQuadratic Periodic Linear Polynomial HistogramIntersection Constant "
-        "White Precomputed Pairwise Kernel Stationary DotProduct Objects parameter from_sklearn"
+        "White Precomputed Pairwise Spectrum Graph ShortestPath Graphlets WeisfeilerLehman RandomWalk GraKeL Kernel "
+        "Stationary DotProduct Objects Counted weighted_sum parameter from_sklearn"
     ),
     "precog.likelihoods": "Bernoulli Binomial Poisson NegativeBinomial Gaussian StudentT Likelihood",
     "precog.operators": "Gram Dense LowRank Operator",
     "precog.solvers": "PCG BlockCG FlexiblePCG FOM Cholesky Solution Status",
     "precog.inference": "LogNormal",
-    "precog.estimators": "GPRegressor KernelRidge",
+    "precog.estimators": "GPRegressor KernelRidge SparseGPRegressor",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_LAYERS = ("datasets", "estimators", "inference", "kernels", "likelihoods", "operators", "precond", "solvers")
+_LAYERS = ("datasets", "estimators", "inference", "kernels", "likelihoods", "operators", "precond", "solvers", "sparse")
 
 __all__ = [
     "RBF",
@@ -68,10 +78,19 @@ __all__ = [
     "White",
     "Precomputed",
     "Pairwise",
+    "Spectrum",
+    "Graph",
+    "ShortestPath",
+    "Graphlets",
+    "WeisfeilerLehman",
+    "RandomWalk",
+    "GraKeL",
     "Kernel",
     "Stationary",
     "DotProduct",
     "Objects",
+    "Counted",
+    "weighted_sum",
     "parameter",
     "from_sklearn",
     "Bernoulli",
@@ -94,6 +113,7 @@ __all__ = [
     "Status",
     "GPRegressor",
     "KernelRidge",
+    "SparseGPRegressor",
     "LogNormal",
     "datasets",
     "estimators",
@@ -103,6 +123,7 @@ __all__ = [
     "operators",
     "precond",
     "solvers",
+    "sparse",
     "__version__",
 ]
 

@@ -5,6 +5,7 @@ To give an item every law, append it to its list.
 A law takes an item and asserts. The lists hold values only; the `test_laws.py` of each layer applies laws to them.
 """
 
+from laws.factors import FACTOR_LAWS
 from laws.kernels import (
     COMPILED,
     COMPILED_LAWS,
@@ -38,6 +39,7 @@ __all__ = [
     "COMPILED",
     "COMPILED_LAWS",
     "COMPOSITE",
+    "FACTOR_LAWS",
     "FAMILY_LAWS",
     "HARD_SYSTEMS",
     "KERNELS",

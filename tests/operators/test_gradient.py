@@ -7,8 +7,10 @@ import pytest
 
 import problems
 import tolerances
-from laws import COMPOSITE, assert_gradient, assert_input_gradient, loops_asked_for
+from laws import COMPOSITE, KERNELS, assert_gradient, assert_input_gradient, loops_asked_for
 from precog import RBF, Gram, HistogramIntersection, Linear, Matern52, Periodic, White
+from precog.operators.derivative import Theta
+from precog.operators.weighted import Pairs
 from tolerances import assert_within
 
 X, Z = problems.normal(350, 3, seed=1), problems.normal(307, 3, seed=2)
@@ -158,3 +160,17 @@ def test_histograms_that_are_read_in_part():
     for n in (40, 350):
         K = Gram(kernel, A[:n])
         assert_gradient(K, problems.right_hand_sides(n), problems.right_hand_sides(n, seed=5))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_weighted_pairs_are_the_same_sums(kernel):
+    """Weights for every pair, in stripes, give what factors of the same weights give in one pass."""
+    A, B = problems.sides_apart(kernel, problems.SMALL)
+    left, right = problems.right_hand_sides(len(A)), problems.right_hand_sides(len(B), seed=5)
+    weights, K = left @ right.T, Gram(kernel, A, B)
+    theta, pairs = Theta(kernel), Pairs(kernel, A, B, moved=True)
+    for rows in (slice(0, 7), slice(7, len(A))):
+        pairs.add_stripes(theta, rows, weights[rows])
+    size = float(np.abs(weights).sum()) * max(float(np.abs(K.dense()).max()), 1.0) * tolerances.THIRD
+    assert_within(theta.vector(), K.grad(left, right), tolerances.entry(size))
+    assert_within(pairs.inputs(), K.grad_inputs(left, right), tolerances.entry(size))

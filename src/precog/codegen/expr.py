@@ -338,6 +338,12 @@ def evaluate(e: Expr, values: Mapping[str, Any]) -> Any:
     return _evaluate(e, values, {})
 
 
+def evaluate_each(es: Iterable[Expr], values: Mapping[str, Any]) -> list[Any]:
+    """Return the values of several expressions; what they have in common is computed once."""
+    seen: dict[Expr, Any] = {}
+    return [_evaluate(e, values, seen) for e in es]
+
+
 def _evaluate(e: Expr, values: Mapping[str, Any], seen: dict[Expr, Any]) -> Any:
     if e.op == "symbol":
         return values[e.value]

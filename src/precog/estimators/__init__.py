@@ -2,5 +2,6 @@
 
 from precog.estimators.gp import GPRegressor
 from precog.estimators.ridge import KernelRidge
+from precog.estimators.sparse import SparseGPRegressor
 
-__all__ = ["GPRegressor", "KernelRidge"]
+__all__ = ["GPRegressor", "KernelRidge", "SparseGPRegressor"]

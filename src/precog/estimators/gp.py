@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precog import checks
 from precog.estimators import choices, setup
@@ -208,10 +208,7 @@ class GPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
         if isinstance(self.kernel, Kernel) and on_objects(self.kernel):
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-            if checks.length(X) != len(y):
-                raise ValueError(f"X has {checks.length(X)} objects, y {len(y)} rows")
-            return X, y
+            return setup.objects_of(X, y)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 
 class Reporter:
-    """Hears of every evaluation; silent unless `verbose`."""
+    """Hears of every evaluation; silent unless `verbose`. name: of the estimator, objective: what is maximised."""
 
-    def __init__(self, *, verbose: bool) -> None:
-        self.verbose = verbose
-        self.status: Any = _status() if verbose and sys.stdout.isatty() else None
+    def __init__(self, *, verbose: bool, name: str = "GPRegressor", objective: str = "log likelihood") -> None:
+        self.verbose, self.name, self.objective = verbose, name, objective
+        self.status: Any = _status(name) if verbose and sys.stdout.isatty() else None
 
     def __enter__(self) -> Self:
         if self.status is not None:
@@ -30,7 +30,7 @@ class Reporter:
             return
         spread = f" ± {row['value_se']:.1f}" if row.get("value_se") else ""
         text = (
-            f"GPRegressor: {row['seconds']:.1f} s, {row['stage']}, log likelihood {row['value']:.2f}{spread}, "
+            f"{self.name}: {row['seconds']:.1f} s, {row['stage']}, {self.objective} {row['value']:.2f}{spread}, "
             f"gradient {row['gradient_norm']:.3g}"
         )
         if self.status is not None:
@@ -39,10 +39,10 @@ class Reporter:
             print(text, flush=True)
 
 
-def _status() -> Any:
+def _status(name: str) -> Any:
     """Return rich's status line, or None where rich is not installed."""
     try:
         from rich.console import Console
     except ImportError:
         return None
-    return Console().status("GPRegressor")
+    return Console().status(name)

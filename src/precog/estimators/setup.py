@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
 from precog import checks
 from precog.inference import Model
 from precog.inference.model import Merged, Targets, basis, merged
-from precog.kernels import RBF, Kernel, Sum, White, from_sklearn, parameters
+from precog.kernels import RBF, Constant, Kernel, Sum, White, from_sklearn, parameters
 from precog.kernels.additive import Additive
 from precog.kernels.base import has_white
-from precog.kernels.statistics import Array
+from precog.kernels.statistics import Array, Index
+from precog.operators import Gram
 
 DEFAULT_NOISE, DEFAULT_NOISE_BOUNDS = 0.1, (1e-6, 1e2)
 # Length scales are learnt within these multiples of a column's own scale.
 LENGTH_BOUNDS = (1e-3, 1e5)
 # Columns further apart than this are hardly meant for one length scale.
 APART = 1e6
+# Rows up to which eigenvalues are taken of a stored matrix, and the share by which a shift exceeds what is needed.
+DENSE_ROWS, SAFETY = 3000, 1.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +137,14 @@ def weights_of(sample_weight: Any, n: int) -> Array | None:
     return None if (weights == 1.0).all() else np.asarray(weights)
 
 
+def objects_of(X: Any, y: Any) -> tuple[Any, Array]:
+    """Return objects and their targets, checked."""
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if checks.length(X) != len(y):
+        raise ValueError(f"X has {checks.length(X)} objects, y {len(y)} rows")
+    return X, np.asarray(y)
+
+
 def noise_of_rows(noise: Any, n: int) -> Array | None:
     """Return the known noise variance of every row, (n,), checked."""
     if noise is None:
@@ -157,11 +170,61 @@ def targets_of(
     return targets if joined is None else joined
 
 
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Data in which equal rows are one: the targets' means, weights, Σ w (y - ȳ)² of each output, the rows kept."""
+
+    X: Any
+    Y: Array
+    weights: Array | None
+    scatter: Array
+    rows: Index
+
+    @staticmethod
+    def of(X: Any, Y: Array, weights: Array | None, *, merges: bool) -> Joined:
+        """Return the data joined where asked for; weights and repeated rows then give the same to the last bit."""
+        made = merged(Targets(X, Y, np.zeros((len(Y), 0)), weights)) if merges else None
+        if made is None:
+            return Joined(X, Y, weights, np.zeros(Y.shape[1]), np.arange(len(Y)))
+        own = made.targets
+        scatter = made.weights @ (made.Y - own.Y[made.group]) ** 2
+        return Joined(own.X, own.Y, own.weights, scatter, np.unique(made.group, return_index=True)[1])
+
+    def targets(self, scaling: Scaling) -> Targets:
+        """Return them in standard units."""
+        Y = scaling.standardised(self.Y)
+        scatter = float((self.scatter / scaling.scale**2).sum())
+        return Targets(self.X, Y, np.zeros((len(Y), 0)), self.weights, None, scatter)
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator from what scikit-learn calls a random state."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(int(check_random_state(random_state).randint(2**31)))
+
+
+def shifted(kernel: Kernel, X: Any, shift: Any) -> Kernel:
+    """Return the kernel with a fixed multiple of the identity; "auto" takes the least that makes k(X, X) definite."""
+    if isinstance(shift, str):
+        checks.choice("shift", shift, ("auto",))
+        shift = least_shift(kernel, X)
+    size = checks.number("shift", shift)
+    return kernel + Constant(size).fix("variance") * White().fix("noise") if size > 0 else kernel
+
+
+def least_shift(kernel: Kernel, X: Any) -> float:
+    """Return how far the smallest eigenvalue of k(X, X) is below zero, and a little more; 0 where it is not."""
+    gram = Gram(kernel, X)
+    if len(gram) <= DENSE_ROWS:
+        values = scipy.linalg.eigvalsh(gram.dense())
+        low, high = float(values[0]), float(values[-1])
+    else:
+        product: Any = scipy.sparse.linalg.LinearOperator(gram.shape, matvec=gram.matvec, dtype=np.float64)
+        ends = [scipy.sparse.linalg.eigsh(product, 1, which=end, return_eigenvectors=False) for end in ("SA", "LA")]
+        low, high = (float(end[0]) for end in ends)
+    # Below this an eigenvalue is rounding, of which the jitter takes care.
+    return 0.0 if low > -1e-10 * high else SAFETY * -low
 
 
 def resolved(kernel: Any, X: Any, weights: Array | None) -> Kernel:

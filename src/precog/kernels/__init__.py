@@ -1,9 +1,12 @@
 """Kernels: formulas on pair statistics, their hyperparameters and their algebra."""
 
 from precog.kernels.additive import Additive
-from precog.kernels.algebra import Power, Product, Sum
+from precog.kernels.algebra import Power, Product, Sum, weighted_sum
 from precog.kernels.base import Kernel, Leaf, White
+from precog.kernels.counted import Counted
 from precog.kernels.dotproduct import Constant, DotProduct, HistogramIntersection, Linear, Polynomial
+from precog.kernels.grakel import GraKeL
+from precog.kernels.graphs import Graph
 from precog.kernels.objects import Objects, Pairwise, Precomputed
 from precog.kernels.parameters import parameter
 from precog.kernels.sklearn import from_sklearn
@@ -17,6 +20,9 @@ from precog.kernels.stationary import (
     Stationary,
 )
 from precog.kernels.statistics import DOT, MINIMUM, SQUARED_DISTANCE, Statistic
+from precog.kernels.strings import Spectrum
+from precog.kernels.subgraphs import Graphlets, ShortestPath, WeisfeilerLehman
+from precog.kernels.walks import RandomWalk
 
 __all__ = [
     "DOT",
@@ -25,7 +31,11 @@ __all__ = [
     "SQUARED_DISTANCE",
     "Additive",
     "Constant",
+    "Counted",
     "DotProduct",
+    "GraKeL",
+    "Graph",
+    "Graphlets",
     "HistogramIntersection",
     "Kernel",
     "Leaf",
@@ -40,11 +50,16 @@ __all__ = [
     "Power",
     "Precomputed",
     "Product",
+    "RandomWalk",
     "RationalQuadratic",
+    "ShortestPath",
+    "Spectrum",
     "Stationary",
     "Statistic",
     "Sum",
+    "WeisfeilerLehman",
     "White",
     "from_sklearn",
     "parameter",
+    "weighted_sum",
 ]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from precog.kernels.base import Kernel, Leaf
+from precog.kernels.base import Kernel, Leaf, White
 from precog.kernels.dotproduct import Constant
+
+# The first weight of an identity in a weighted sum.
+IDENTITY = 0.1
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +93,27 @@ class Power(Kernel):
 
     def text(self, number: Callable[[float], str]) -> str:
         return f"{_bracketed(self.base, (Sum, Product, Power), number)} ** {self.exponent!r}"
+
+
+def weighted_sum(kernels: Sequence[Kernel], *, total: bool = False, identity: bool = False) -> Kernel:
+    """Return w₁ k₁ + w₂ k₂ + ..., each weight a hyperparameter, with equal weights at first that add up to one.
+
+    total: add the plain sum of all with a weight of its own, which is redundant. A step in that weight moves all
+    kernels together, where single weights of hardly any size would each have to be found to matter.
+    identity: add a weight times the identity, which belongs to the kernel and not to the noise. It stands for what is
+    not explained yet and makes the first steps of learning smooth; its weight falls as inducing inputs and the other
+    weights come to explain the data, like a temperature [Cao13 section 4].
+    """
+    given = list(kernels)
+    if not given:
+        raise ValueError("weighted_sum: no kernels; at least one is needed")
+    share = 1.0 / (len(given) + total)
+    terms: list[Kernel] = [share * kernel for kernel in given]
+    if total:
+        terms.append((share / len(given)) * Sum.of(*given) if len(given) > 1 else share * given[0])
+    if identity:
+        terms.append(Constant(IDENTITY) * White().fix("noise"))
+    return Sum.of(*terms) if len(terms) > 1 else terms[0]
 
 
 def _bracketed(kernel: Kernel, kinds: Any, number: Callable[[float], str]) -> str:

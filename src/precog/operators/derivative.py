@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from precog.codegen import calculus, expr
+from precog.codegen.expr import Expr
 from precog.codegen.plan import trace_leaf
 from precog.kernels import Additive, Kernel, White
 from precog.kernels.base import has_white
@@ -49,23 +50,37 @@ def white_diag(kernel: Kernel, X: Any) -> Array | None:
 
 def add_white(theta: Theta, X: Any, weights: Array) -> None:
     """Add Σᵢ weightsᵢ ∂(what `White` adds to entry i, i), for weights (n,)."""
-    kernel = theta.kernel
-    if not has_white(kernel):
-        return
+    if has_white(theta.kernel):
+        plain, noisy = _traced(theta.kernel)
+        _add_along(theta, X, weights, expr.add(noisy, expr.mul(-1.0, plain)))
+
+
+def add_diagonal(theta: Theta, X: Any, weights: Array) -> None:
+    """Add Σᵢ weightsᵢ ∂k(xᵢ, xᵢ), `White` included, for weights (n,)."""
+    _add_along(theta, X, weights, _traced(theta.kernel)[1])
+
+
+def _traced(kernel: Kernel) -> tuple[Expr, Expr]:
+    """Return the kernel's expression as it is for two rows, and as it is for a row with itself."""
     leaves = kernel.leaves()
     traced = [trace_leaf(leaf, i) for i, leaf in enumerate(leaves)]
     noisy = [
         expr.symbol(f"noise{i}") if isinstance(leaf, White) else e
         for i, (leaf, e) in enumerate(zip(leaves, traced, strict=True))
     ]
-    extra = expr.add(kernel.combine(iter(noisy)), expr.mul(-1.0, kernel.combine(iter(traced))))
+    return expr.lift(kernel.combine(iter(traced))), expr.lift(kernel.combine(iter(noisy)))
+
+
+def _add_along(theta: Theta, X: Any, weights: Array, value: Expr) -> None:
+    """Add Σᵢ weightsᵢ ∂value for an expression in the statistics of every row with itself."""
+    leaves = theta.kernel.leaves()
     values: dict[str, Any] = {f"stat{i}": leaf.pair_diag(X) for i, leaf in enumerate(leaves)}
     values |= {f"{name}{i}": v for i, leaf in enumerate(leaves) for name, v in vars(leaf.values()).items()}
     for i, leaf in enumerate(leaves):
         for name in leaf.formula_parameters():
-            slope = expr.evaluate(calculus.diff(extra, f"{name}{i}"), values)
+            slope = expr.evaluate(calculus.diff(value, f"{name}{i}"), values)
             theta.add(i, name, (weights * slope).sum() * values[f"{name}{i}"])
-        if isinstance(leaf, Additive) and (slope_expr := calculus.diff(extra, f"stat{i}")) != expr.ZERO:
+        if isinstance(leaf, Additive) and (slope_expr := calculus.diff(value, f"stat{i}")) != expr.ZERO:
             U = leaf.features(X)
             scaling = np.asarray(weights * expr.evaluate(slope_expr, values)) @ leaf.statistic.term(U, U)
             # A row keeps its place relative to itself, so tangents add nothing to a distance.

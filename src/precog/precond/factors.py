@@ -116,7 +116,7 @@ def random_pivots(
         proposed = rng.choice(n, size=size, p=weights / weights.sum())
         H = np.asarray(K.block(proposed, proposed), dtype=np.float64)
         H -= F[proposed, :k].astype(np.float64) @ F[proposed, :k].T.astype(np.float64)
-        kept, L = _accept(H, d[proposed], rng, rank - k, floor)
+        kept, L = accepted(H, _by_chance(d[proposed], rng, rank - k, floor))
         entries += len(proposed) ** 2
         if not len(kept):
             d[proposed] = np.minimum(d[proposed], np.maximum(np.diagonal(H), 0.0))
@@ -130,12 +130,21 @@ def random_pivots(
     return Factor(cut(F, len(pivots)), d, pivots, entries)
 
 
-def _accept(H: Array, d: Array, rng: np.random.Generator, most: int, floor: float) -> tuple[Index, Array]:
-    """Return which proposals are kept and the Cholesky factor of their residual block; H is overwritten."""
+def _by_chance(d: Array, rng: np.random.Generator, most: int, floor: float) -> Callable[[int, float, int], bool]:
+    """Return the rule that accepts row j with probability left / d_j, up to so many."""
+    return lambda j, left, count: count < most and left > floor and rng.random() * d[j] < left
+
+
+def accepted(H: Array, taken: Callable[[int, float, int], bool]) -> tuple[Index, Array]:
+    """Return which rows of a residual block become pivots, in order, and the Cholesky factor of their block.
+
+    taken(j, left, count): whether row j is one, with `left` of its diagonal after the `count` before it.
+    H is overwritten.
+    """
     kept: list[int] = []
     columns = []
-    for j in range(len(d)):
-        if len(kept) < most and H[j, j] > floor and rng.random() * d[j] < H[j, j]:
+    for j in range(len(H)):
+        if taken(j, H[j, j], len(kept)):
             column = H[:, j] / np.sqrt(H[j, j])
             column[:j] = 0.0
             H[j + 1 :, j + 1 :] -= np.outer(column[j + 1 :], column[j + 1 :])
