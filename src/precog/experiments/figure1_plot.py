@@ -66,7 +66,7 @@ SMALL_WIDTH, SMALL_HEIGHT = 0.9, 0.45
 WIDTH = ACROSS * SMALL_WIDTH + (ACROSS - 1) * GAP
 HEIGHT = WIDTH / 2
 BETWEEN = 0.38
-LEFT, RIGHT, TOP, BOTTOM = 0.5, 0.85, 0.28, 0.8
+LEFT, RIGHT, TOP, BOTTOM = 0.5, 0.85, 0.28, 0.9
 # From the large map down to the first row of small ones: tick labels and a title.
 DOWN = 0.56
 NOTE = (
@@ -74,7 +74,7 @@ NOTE = (
     "number: the colour is a bound; grey: so was the solve without a preconditioner.   Hatched: not computed.\n"
 )
 CORNERS = (
-    f"In brackets: published.   Corners mark what is not within {RATIO_TOLERANCE} of the published value:  "
+    f"In brackets: published.   Corners mark what is not within {RATIO_TOLERANCE} of the published value:\n"
     "below, better here;  above, worse here."
 )
 
