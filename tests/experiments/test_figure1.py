@@ -154,7 +154,11 @@ def test_every_preconditioner_gets_its_published_setting(fakes, tmp_path):
     inexact = {name: options.pop(name) for name in ("identity", "ski", "regularized")}
     assert inexact["ski"]["order"] == "nearest"
     assert inexact["regularized"]["precision"] == "float64"
-    assert set(options) == {"block_jacobi", "pitc", "fitc", "nystrom", "spectral", "svd", "rpcholesky", "local"}
+    landmarks = {"pitc", "fitc", "nystrom"}
+    assert set(options) == {"block_jacobi", "spectral", "svd", "rpcholesky", "local", "vecchia"} | landmarks
+    assert {name: asked["jitter"] for name, asked in options.items() if "jitter" in asked} == dict.fromkeys(
+        landmarks, 1e-6
+    )
     assert all(asked["rng"] == figure1_methods.SEED for asked in options.values())
     assert {name: asked["rank"] for name, asked in options.items()} == {
         name: 2 * m if name == "spectral" else m for name in options

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from precog.kernels.objects import Objects
 from precog.kernels.statistics import Array, Index
@@ -74,7 +73,9 @@ class Features:
                     values.append(value / length)
             ends.append(len(places))
         shape = (len(X), max(len(vocabulary), 1))
-        return Features(scipy.sparse.csr_array((np.array(values, float), places, ends), shape=shape), vocabulary)
+        from scipy import sparse
+
+        return Features(sparse.csr_array((np.array(values, float), places, ends), shape=shape), vocabulary)
 
     def dot(self, other: Features) -> Array:
         """Return the matrix between two sets."""
@@ -86,7 +87,9 @@ class Features:
     def _widened(matrix: Any, width: int) -> Any:
         if matrix.shape[1] == width:
             return matrix
-        return scipy.sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], width))
+        from scipy import sparse
+
+        return sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], width))
 
     def columns(self, rows: Index) -> Array:
         """Return the columns of some of the objects, (n, k)."""

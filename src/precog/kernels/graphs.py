@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from precog.kernels.statistics import Array, Index
 
@@ -61,10 +60,12 @@ class Graph:
     @property
     def adjacency(self) -> Any:
         """The adjacency matrix, sparse and symmetric."""
+        from scipy import sparse
+
         i, j = self.edges.T
         ones = np.ones(2 * len(i))
         ends = (np.concatenate([i, j]), np.concatenate([j, i]))
-        return scipy.sparse.csr_array((ones, ends), shape=(self.size, self.size))
+        return sparse.csr_array((ones, ends), shape=(self.size, self.size))
 
     @property
     def neighbours(self) -> list[list[int]]:
@@ -88,7 +89,9 @@ class Graph:
 
 
 def _distances(graph: Graph) -> Array:
-    found: Array = scipy.sparse.csgraph.shortest_path(graph.adjacency, unweighted=True, directed=False)
+    from scipy.sparse import csgraph
+
+    found: Array = csgraph.shortest_path(graph.adjacency, unweighted=True, directed=False)
     return found
 
 

@@ -13,7 +13,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from precog import checks
 from precog.kernels.graphs import Graph, check_graphs
@@ -95,7 +94,9 @@ class _Stacked:
 
     @staticmethod
     def of(graphs: Sequence[Graph], *, labelled: bool) -> _Stacked:
-        adjacency = scipy.sparse.block_diag([graph.adjacency for graph in graphs], format="csr")
+        from scipy import sparse
+
+        adjacency = sparse.block_diag([graph.adjacency for graph in graphs], format="csr")
         starts = np.cumsum([0, *(graph.size for graph in graphs)])[:-1]
         numbers: dict[Hashable, int] = {}
         found = None
