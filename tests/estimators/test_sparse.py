@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import GenericKernelMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from precog import (
@@ -269,6 +271,32 @@ def test_the_identity_gives_way_as_more_is_explained():
     place = kernel.names.index("Constant#4.variance")
     assert model.theta_[place] < kernel.theta[place]
     assert (np.diff(model.objective_history_) >= -1e-9 * abs(model.objective_value_)).all()
+
+
+class Shared(GenericKernelMixin, sk.Kernel):
+    """A kernel on strings after scikit-learn's manner."""
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return self.factor * np.array([[shared(a, b) for b in (X if Y is None else Y)] for a in X])
+
+    def diag(self, X):
+        return self.factor * np.array([shared(a, a) for a in X])
+
+    def is_stationary(self):
+        return False
+
+
+def test_objects_by_the_convention_of_scikit_learn():
+    theirs = sk.ConstantKernel(0.2) * Shared() + sk.WhiteKernel(0.1)
+    assert not theirs.requires_vector_input
+    model = fitted(WORDS, VOWELS, kernel=theirs, n_inducing=10)
+    ours = fitted(WORDS, VOWELS, kernel=0.2 * Pairwise(shared) + White(0.1), n_inducing=10)
+    assert np.allclose(model.predict(WORDS), ours.predict(WORDS), atol=1e-6)
+    assert not (0.2 * Spectrum()).requires_vector_input
+    assert (1.0 * RBF()).requires_vector_input
 
 
 def test_stored_matrices():

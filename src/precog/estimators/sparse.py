@@ -19,7 +19,7 @@ from precog.estimators.progress import Reporter
 from precog.inference import History, Model, Prior
 from precog.inference.model import Targets
 from precog.inference.subsets import subset_start
-from precog.kernels import Kernel, from_sklearn
+from precog.kernels import from_sklearn
 from precog.kernels.base import has_white
 from precog.kernels.objects import on_objects
 from precog.kernels.statistics import Array, Index
@@ -225,7 +225,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 checks.number(name, getattr(self, name))
 
     def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
-        if isinstance(self.kernel, Kernel) and on_objects(self.kernel):
+        if not getattr(self.kernel, "requires_vector_input", True) and on_objects(from_sklearn(self.kernel)):
             return setup.objects_of(X, y)
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)

@@ -67,6 +67,11 @@ class Kernel(ABC):
         return np.array(np.broadcast_to(np.asarray(self.combine(iter(values)), float), checks.length(X)))
 
     @property
+    def requires_vector_input(self) -> bool:
+        """Whether the inputs must be rows of a matrix, as scikit-learn's kernels say it."""
+        return not any(hasattr(leaf, "block") for leaf in self.leaves())
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of `theta`, such as `length_scale[0]`, or `RBF.length_scale[0]` inside an expression."""
         return tuple(f"{prefix}{name}" for prefix, leaf in _labels(self) for name, free in leaf.elements() if free)

@@ -109,6 +109,19 @@ class Pairwise(Objects):
         return f"Pairwise(function={getattr(self.function, '__qualname__', repr(self.function))})"
 
 
+class Called(Objects):
+    """A kernel object after scikit-learn's manner, called with two lists of objects; its hyperparameters stay."""
+
+    # Those kernels compare by their parameters and have no hash.
+    kernel: Any = dataclasses.field(default=None, hash=False)
+
+    def block(self, rows: Sequence[Any], columns: Sequence[Any]) -> Array:
+        return np.asarray(self.kernel(rows, columns), dtype=np.float64)
+
+    def self_values(self, rows: Sequence[Any]) -> Array:
+        return np.asarray(self.kernel.diag(rows), dtype=np.float64)
+
+
 def on_objects(kernel: Kernel) -> bool:
     """Return whether a kernel takes objects instead of the rows of a matrix."""
     return any(isinstance(leaf, Objects) for leaf in kernel.leaves())

@@ -11,6 +11,7 @@ import numpy as np
 from precog.kernels.algebra import Power, Product, Sum
 from precog.kernels.base import Kernel, White
 from precog.kernels.dotproduct import Constant, Linear, Polynomial
+from precog.kernels.objects import Called
 from precog.kernels.parameters import Bounds
 from precog.kernels.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
@@ -34,6 +35,9 @@ def from_sklearn(kernel: Any, n_features: int | None = None) -> Kernel:
         raise TypeError(f"expected a precog kernel, got the class {kernel.__name__}; make one with {kernel.__name__}()")
     name = type(kernel).__name__
     rule = _RULES.get(name)
+    if rule is None and getattr(kernel, "requires_vector_input", True) is False and hasattr(kernel, "diag"):
+        # A kernel of one's own on objects; those of scikit-learn itself that take any input have rules.
+        return Called(kernel)
     if rule is None or not type(kernel).__module__.startswith("sklearn."):
         raise TypeError(
             f"expected a precog kernel or one of scikit-learn's {', '.join(sorted(_RULES))}; got {type(kernel)!r}"
